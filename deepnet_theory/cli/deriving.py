@@ -44,12 +44,10 @@ def derive(
     .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
               \alpha, \beta:\ \|\Delta F\| = \Theta(\eta) \text{ at every depth}
 
-    for post-LN; a placement brings its own equation. α and β are exact expressions in the
-    depths N and M. A text in place of a selection is the name of an optimizer, or an update, which
-    contains ``eta``. ``select`` are the fields of
-    :class:`~deepnet_theory.definitions.selection.Selection` (``placement``, ``closure`` …); with
-    ``depth`` the derivation also prints its numbers there.
-    Raises :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
+    for post-LN; a placement brings its own equation. α and β are exact in the depths N and M. A
+    text in place of a selection is the name of an optimizer, or an update, which contains ``eta``;
+    ``select`` are the fields of :class:`~deepnet_theory.definitions.selection.Selection`. Raises
+    :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
 
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
     (lemma, its bounds corrected).
@@ -57,9 +55,7 @@ def derive(
     selection = selection_of(selection, select)
     # A bad depth is refused before the derivation is made.
     values = {} if depth is None else parse_depth(depth, selection.the_stack)
-    from deepnet_theory.proof.derivation import derive as run
-
-    derivation = run(selection)
+    derivation = derived(selection)
     return derivation.at(**values) if values else derivation
 
 
@@ -83,11 +79,11 @@ def derive_across(
 ) -> WidthDerivation:
     """Derive what every role takes in the width d, or with ``across="both"`` in N and M too.
 
-    As in ``derive_across("adam")``. ``alignment`` "full" says that updates meet inputs like those
-    that made them, "none" that they do not. ``form`` "forward" puts the head's factor into the
-    forward pass, "weights" into its initial size. With ``width`` and ``base_width`` (across both:
-    the depths too) each size is also a number, in units of the base model's own. Raises
-    :class:`InputError` for bad input, and :class:`Refusal` where no role has a rate.
+    ``alignment`` "full" says that updates meet inputs like those that made them, "none" that they
+    do not. ``form`` "forward" puts the head's factor into the forward pass, "weights" into its
+    initial size. With ``width`` and ``base_width`` (across both: the depths too) each size is also
+    a number, in units of the base model's own. Raises :class:`InputError` for bad input, and
+    :class:`Refusal` where no role has a rate.
 
     Source: the conditions as in arXiv 2011.14522, 2203.03466 and 2310.17813; the sizes of updates
     are derived.
@@ -102,11 +98,11 @@ def derive_across(
         refuse(deep, "with across width, where nothing depends on it, and needs across both")
         deep = {}
     given = {"width": width, "base width": base_width, **deep}
-    if missing := [name for name, value in given.items() if value is None]:
+    missing = [name for name, value in given.items() if value is None]
+    if width is None or base_width is None or missing:
         if len(missing) < len(given):
             raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
         return WidthDerivation(table)
-    assert width is not None and base_width is not None  # or it were missing
     layers = (tuple(parse_depth(n, selection.the_stack).items()) for n in deep.values())
     return WidthDerivation(table, Scale(width, base_width, *layers))
 
@@ -118,12 +114,11 @@ def own_rule(
     decoder_alpha: str | float | Expr | None = None,
     decoder_beta: str | float | Expr | None = None,
 ) -> Rule:
-    """Your own rule for the stack of ``selection``: α and β in N and M.
+    """Your own rule for the stack of a selection or of a derivation: α and β in N and M.
 
-    ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths and
-    never evaluated as code. Numbers and SymPy's expressions serve, too, and a derivation in place
-    of its selection. The decoder of an encoder–decoder may have its own α and β. Norms keep their
-    ε. Raises :class:`InputError` for any other value, or a decoder that is not there.
+    They are texts, parsed by the grammar of depths and never evaluated as code, numbers or SymPy's
+    expressions. Norms keep their ε. Raises :class:`InputError` for any other value, or for a
+    decoder that is not there.
     """
     selection = selection_of(selection, {})
     parts = tuple(part.name for part in selection.the_stack.parts)
@@ -160,12 +155,11 @@ def export(
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
 
-    An answer that names no closure is exported with the rule recommended for training. ``rule``, or
-    ``alpha`` and ``beta``, replaces the derived rule, and all learning-rate multipliers are then 1.
-    A published ``scheme`` has its own equation, sizes and multipliers, ``export(scheme="deepnorm",
-    depth=24)``; a selection with it says which optimizer and stack they are for. ``given`` has
-    these, the fields of a selection, and those of
-    :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads`` …).
+    An answer that names no closure is exported with the rule recommended for training. ``given``
+    has the fields of a selection, those of
+    :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads`` …), and a
+    ``rule`` of your own, or ``alpha`` and ``beta``, whose learning-rate multipliers are 1, or a
+    published ``scheme``, for whose optimizer and stack a selection may ask.
 
     With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
     multipliers. With ``base``, the width of a smaller model or its (width, depth), every number is
@@ -283,16 +277,14 @@ def subject_of(
         return Subject(subject, own_rule(subject, **own) if own else rule)
     published, usual = schemes.scheme(scheme), {one.name: one.default for one in fields(Selection)}
     kept = ("optimizer", "update", *stack)
-    others = [name for name, value in select.items() if name not in kept and value != usual[name]]
+    others = {n: value for n, value in select.items() if n not in kept and value != usual[n]}
     judged = "which has its own; a scheme is judged under an optimizer or an update"
-    named = {**own, **{name: select[name] for name in others}, "rule": rule}
-    refuse(named, f"with the scheme {scheme!r}, {judged}")
+    refuse({**own, **others, "rule": rule}, f"with the scheme {scheme!r}, {judged}")
     if select:
-        under = (
-            {} if {"optimizer", "update"} & select.keys() else {"optimizer": published.optimizer}
-        )
-        has = {"stack": published.stack, "norm": published.norm}
-        return Subject(selection_of(subject, {**has, **under, **select}), None, published)
+        select = {"stack": published.stack, "norm": published.norm, **select}
+        if not {"optimizer", "update"} & select.keys():
+            select["optimizer"] = published.optimizer
+        subject = selection_of(subject, select)
     return Subject(None if subject is None else selection_of(subject, {}), None, published)
 
 

@@ -19,7 +19,7 @@ from deepnet_theory.cli.deriving import (
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import COMPLETE, Rule
-from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.selection import Selection, Stack
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, scheme_predictions
@@ -28,7 +28,8 @@ from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.update import law
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.measurement import Estimate, Result
+    from deepnet_theory.definitions.constants import Constants
+    from deepnet_theory.definitions.measurement import Result
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.laboratory.training import Course
     from deepnet_theory.laboratory.transfer import Candidate
@@ -71,10 +72,9 @@ def predict_update(
 
     .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle
 
-    with V, V' what two of the L layers add. They are sampled with the data, embeddings and heads of
-    :func:`verify`; no stack is built, and 10,000 layers cost what 8 do. Where the rule scales a
-    norm's ε, a warning says what a fixed one gives, and where it takes 5 % in each sublayer. The
-    parameters are those of :func:`verify`. Raises :class:`InputError` for bad settings.
+    with V, V' what two of the L layers add, sampled with the data, embeddings and heads of
+    :func:`verify`, whose parameters it takes; 10,000 layers cost what 8 do. Where the rule scales a
+    norm's ε, a warning says what a fixed one gives, and where it takes 5 % in each sublayer.
 
     Source: derived here.
     """
@@ -100,27 +100,21 @@ def predict_update(
         for one, scaled in zip(left.points, found.points, strict=True)
     )
     warning = f"with the epsilon of every norm left at {EPSILON:g} it is {sizes}"
-    if lost := "; ".join(_lost(selection, used, left.shares, found.shares, found.points[-1].at)):
+    if lost := "; ".join(_lost(selection, used, left, found)):
         warning += f": 5 % are lost in {lost}"
     told = replace(found.provenance, warnings=(*found.provenance.warnings, warning))
     return replace(found, provenance=told)
 
 
-def _lost(
-    selection: Selection,
-    rule: Rule,
-    left: Sequence[Estimate],
-    scaled: Sequence[Estimate],
-    depth: Mapping[str, int],
-) -> Iterator[str]:
+def _lost(selection: Selection, rule: Rule, left: Result, scaled: Result) -> Iterator[str]:
     r"""By sublayer, from what depth on a fixed ε of the norm behind it takes 5 % of its update.
 
     Of the change by a matrix in a branch of variance v it leaves
     :math:`(1 + \varepsilon/v)^{-(1 + p)/2}`, p the update's degree in g. The share that is
     ``left`` at one depth gives ε/v there, and v scales as the ``scaled`` ε does.
     """
-    means = [{(s.at["part"], s.at["name"]): s.mean for s in shares} for shares in (left, scaled)]
-    power = -2 / (1 + float(law(selection.the_optimizer).p))
+    means = [{(s.at["part"], s.at["name"]): s.mean for s in r.shares} for r in (left, scaled)]
+    power, depth = -2 / (1 + float(law(selection.the_optimizer).p)), left.points[-1].at
     for part in selection.the_stack.parts:
         for kind in dict.fromkeys(part.layer):
             wanted = dict(rule.entry(part.name, kind.name).norm_epsilon).get("output")
@@ -148,12 +142,11 @@ def verify(
     after one step on the batch at hand; F is the stack's output before the head, of shape
     (tokens T, width d).
 
-    ``depths`` is a list, or a text such as ``"8,16,32"``. ``across`` "width" measures the builder's
-    models at several ``widths``, with the rule relative to the smallest: the relative change of F
-    by one update, and the change of the loss. Both should be the same at every width.
-    ``given`` are the fields of a selection; your own ``rule``, or ``alpha`` and ``beta``; or a
-    published ``scheme``, compared with its judged exponent; the fields of
-    :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds`` …) and of
+    ``across`` "width" measures the builder's models at several ``widths``, with the rule relative
+    to the smallest: the relative change of F by one update, and the change of the loss. Both should
+    be the same at every width. ``given`` are the fields of a selection; your own ``rule``, or
+    ``alpha`` and ``beta``; or a published ``scheme``, compared with its judged exponent; the fields
+    of :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds`` …) and of
     :class:`~deepnet_theory.processes.jobs.Work`: any number of ``processes``, or any ``executor``
     of ``concurrent.futures``, gives the same result; ``cache`` is a folder of finished work, True
     for the user's own.
@@ -198,10 +191,7 @@ def verify(
 
 
 def _in_width(
-    selection: Selection,
-    depths: Depths,
-    widths: str | Iterable[object],
-    given: Given,
+    selection: Selection, depths: Depths, widths: str | Iterable[object], given: Given
 ) -> Result:
     """The builder's models of the exported rule, measured as :func:`measure` does any family."""
     from deepnet_theory.definitions.measurement import VERIFICATION
@@ -215,17 +205,16 @@ def _in_width(
         {name: given.get(name) for name in only},
         "with across width, which has its own: widths, the first update and text",
     )
-    if len(selection.the_stack.parts) > 1:
-        raise InputError(f"across width stacks have one part, and {selection.stack!r} has two")
-    wanted, places = parse_widths(widths), parse_depths(depths or [2], selection.the_stack)
-    layers = [next(iter(depth.values())) for depth in places]
+    stack = one_part(selection, "verify across width builds")
+    wanted = parse_widths(widths)
+    layers = [n for depth in parse_depths(depths or [2], stack) for n in depth.values()]
     settings, work = settings_and_work({"tokens": WIDE_TOKENS, **given, "width": wanted[0]})
     answer = Answer(for_training(selection))
-    rule: Given = {"base": wanted[0], "base_heads": settings.heads}
+    made = partial(_constants, answer, settings, VOCABULARY, wanted[0])
     for width in wanted:  # one that the heads do not divide is refused before measuring
-        export(answer, layers[0], **rule, **_sizes(settings, width))
+        made(layers[0], width)
     found = measure(
-        partial(_built, answer, rule, settings), layers, widths=wanted,
+        partial(_built, made, settings), layers, widths=wanted,
         optimizer=partial(_grouped, selection.the_optimizer), seeds=settings.seeds,
         seed=settings.seed, **work,
     )  # fmt: skip
@@ -239,14 +228,27 @@ def _in_width(
     )
 
 
-def _sizes(settings: Settings, width: int, vocab: int = VOCABULARY) -> dict[str, Any]:
-    """The architecture of a model of a width."""
-    names = ("heads", "ffn_ratio", "activation")
-    return {**{n: getattr(settings, n) for n in names}, "width": width, "vocab": vocab}
+def one_part(selection: Selection, does: str) -> Stack:
+    """The stack of a selection; :class:`InputError` for one of two parts."""
+    if len(selection.the_stack.parts) > 1:
+        raise InputError(
+            f"{does} stacks of one part, and {selection.stack!r} has two; valid are: encoder, "
+            "decoder"
+        )
+    return selection.the_stack
+
+
+def _constants(
+    answer: Answer, settings: Settings, vocab: int, base: int | None, depth: int, width: int
+) -> Constants:
+    """The constants of a model of these sizes, relative to a ``base`` width with the same heads."""
+    sizes = {name: getattr(settings, name) for name in ("heads", "ffn_ratio", "activation")}
+    heads = None if base is None else settings.heads
+    return export(answer, depth, base=base, base_heads=heads, width=width, vocab=vocab, **sizes)
 
 
 def _built(
-    answer: Answer, rule: Given, settings: Settings, depth: int, width: int
+    made: Callable[[int, int], Constants], settings: Settings, depth: int, width: int
 ) -> tuple[Any, Any]:
     """A model of the exported rule, and windows of text that are the same at every size."""
     import torch
@@ -255,7 +257,7 @@ def _built(
     from deepnet_theory.runtime import build
 
     windows = text_windows(settings.batch, settings.tokens, torch.default_generator) % VOCABULARY
-    return build(export(answer, depth, **rule, **_sizes(settings, width))), windows
+    return build(made(depth, width)), windows
 
 
 def _grouped(optimizer: Any, model: Any) -> Any:
@@ -341,12 +343,7 @@ def transfer(
         "with transfer, which has none: it is for verify",
     )
     selection = selection_of(selection, select)
-    stack = selection.the_stack
-    if len(stack.parts) > 1:
-        raise InputError(
-            f"transfer trains stacks of one part, and {selection.stack!r} has two; valid are: "
-            "encoder, decoder"
-        )
+    stack = one_part(selection, "transfer trains")
     if wide := widths is not None:
         refuse(in_depth, "with widths, whose curves are of rules")
     else:
@@ -381,13 +378,13 @@ def _candidates(
         if base is not None and name not in RULES:
             raise unknown("rule", name, RULES)
         wanted = replace(selection, closure=name) if base is None else for_training(selection)
-        answer, models = Answer(wanted), {}
-        on: Given = {"base": base, "base_heads": settings.heads} if name == RULES[0] else {}
+        answer, on = Answer(wanted), base if name == RULES[0] else None
+        models = {}
         for place in places:
-            sizes = _sizes(settings, place.get("d", settings.width), VOCAB)
-            made = export(answer, next(iter(place.values())), **on, **sizes)
-            models[depth_key(place)] = causal(made)
+            sizes = next(iter(place.values())), place.get("d", settings.width)
+            models[depth_key(place)] = causal(_constants(answer, settings, VOCAB, on, *sizes))
         rhos = {entry.sublayer: entry.rho for entry in answer.rule.entries}
-        by_kind = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
-        rho = by_kind if len({*rhos.values()}) > 1 else next(iter(rhos.values()))
+        rho, *others = {*rhos.values()}
+        if others:
+            rho = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
         yield Candidate(name, rho, Built(name, models, course))
