@@ -13,9 +13,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 125,
-    "cli": 1870,
-    "definitions": 5351,
-    "laboratory": 4041,
+    "cli": 1859,
+    "definitions": 5311,
+    "laboratory": 4013,
     "models": 5092,
     "processes": 549,
     "proof": 3759,

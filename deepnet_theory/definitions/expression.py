@@ -226,8 +226,6 @@ UPDATE = Grammar(
         "clip": (3, 3),
     },
 )
-# m and v are running means of the gradient and of its square
-RUNNING = Grammar("a running update", ("eta", "g", "theta", "m", "v", "epsilon"), UPDATE.functions)
 PRACTICE = Grammar(
     "an update with epsilon and weight decay",
     ("eta", "g", "theta", "epsilon", "decay"),

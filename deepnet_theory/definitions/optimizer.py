@@ -1,4 +1,4 @@
-"""An optimizer is the expression of its first update; how it goes on is one more expression.
+"""An optimizer is the expression of its first update; many steps are its library's.
 
 An update is real: no root or logarithm of what may be negative, which its terms' signs tell.
 """
@@ -12,7 +12,6 @@ from functools import cached_property
 from deepnet_theory.definitions.discovery import builtin, choose
 from deepnet_theory.definitions.expression import (
     PRACTICE,
-    RUNNING,
     UPDATE,
     Call,
     Expression,
@@ -42,36 +41,13 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Running:
-    r"""How an optimizer goes on after its first step, from running means of the gradient.
-
-    ``update`` is written in the grammar of :data:`~deepnet_theory.definitions.expression.RUNNING`:
-    as
-    the first update, in m, v and epsilon beside g, where
-
-    .. math:: m_t = \frac{\sum_{s\le t} a^{t-s} g_s}{\sum_{s\le t} a^{t-s}}, \qquad
-              v_t = \frac{\sum_{s\le t} b^{t-s} g_s^2}{\sum_{s\le t} b^{t-s}}
-
-    with a = ``first`` and b = ``second``; ``summed`` leaves m the sum alone. At the first step
-    m = g and v = g², and the two updates must agree, up to an epsilon.
-    """
-
-    update: str
-    first: float = 0.0
-    second: float = 0.0
-    summed: bool = False
-
-    @cached_property
-    def expression(self) -> Expression:
-        return RUNNING.parse(self.update)
-
-
-@dataclass(frozen=True)
 class Optimizer:
     r"""A first-step update rule :math:`\Delta\theta = u(\eta, g, \theta)`, weight decay 0.
 
     ``update`` is written in the grammar of :data:`~deepnet_theory.definitions.expression.UPDATE`.
-    ``running`` says how it goes on; one without it has only a first step.
+    Many steps are those of its ``reference``; without one they are the expression's, where g is the
+    sum of all gradients, each times ``momentum`` for every step since. With neither the first step
+    alone is known.
 
     ``practice`` is the first step as its library takes it, in ``epsilon`` and ``decay`` (the
     weight decay) too; ``epsilon`` is the library's default, None where there is none that one
@@ -86,7 +62,7 @@ class Optimizer:
     mind: str = ""
     source: str = ""
     reference: Reference | None = None
-    running: Running | None = None
+    momentum: float | None = None
     practice: str = ""
     epsilon: float | None = None
     at_zero: str = ""
@@ -98,8 +74,6 @@ class Optimizer:
                 f"the update {shown(self.update)} does not contain eta, the learning rate"
             )
         refuse_unless_real(self.expression)
-        if self.running is not None:
-            _ = self.running.expression
         _ = self.practised, self.from_zero
 
     @cached_property
@@ -137,7 +111,7 @@ def optimizer(name: str) -> Optimizer:
 
 def custom_optimizer(update: str) -> Optimizer:
     """A user's own update rule, on the same path as the built-in ones; it keeps no memory."""
-    return Optimizer("custom", update, summary="the user's own update", running=Running(update))
+    return Optimizer("custom", update, summary="the user's own update", momentum=0.0)
 
 
 # ---- the floor under a parameter's size ----

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer
+from deepnet_theory.definitions.optimizer import custom_optimizer
 from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, shown
 from deepnet_theory.laboratory.common_mode import (
@@ -28,12 +28,12 @@ from deepnet_theory.laboratory.common_mode import (
     with_taken,
 )
 from deepnet_theory.laboratory.judging import ALL
-from deepnet_theory.laboratory.stepping import RATE, Expressed
+from deepnet_theory.laboratory.stepping import RATE, stepping
 from deepnet_theory.laboratory.text import Text, entropy
 from deepnet_theory.models.factory import Made, load_known_factory
 from deepnet_theory.models.reading import Reader
 from deepnet_theory.models.recording import record
-from deepnet_theory.models.step import FinalState, library_optimizer
+from deepnet_theory.models.step import FinalState
 from deepnet_theory.processes.keep import is_installed
 
 # ---- an optimizer's step ----
@@ -43,7 +43,7 @@ Changes = list[tuple[str, nn.Parameter, Tensor]]  # name, parameter, and its cha
 
 @dataclass(frozen=True)
 class FirstStep:
-    """What steps a model: ``make`` gives an optimizer of it, ``again`` one for many steps.
+    """What steps a model: ``make`` gives an optimizer of it.
 
     ``code`` is a digest of what is the caller's own, None where it is not known.
     """
@@ -51,7 +51,6 @@ class FirstStep:
     name: str
     make: Callable[[nn.Module], torch.optim.Optimizer]
     code: str | None = ""
-    again: Callable[[nn.Module], torch.optim.Optimizer] | None = None
 
     def changes(self, model: nn.Module) -> tuple[Changes, float]:
         """The change of every parameter that moves, from its gradient, and the learning rate.
@@ -78,7 +77,7 @@ class FirstStep:
 
         Without ``eta`` it is the optimizer's own; else all groups keep their ratios to it.
         """
-        optimizer = (self.again or self.make)(model)
+        optimizer = self.make(model)
         if eta is not None:
             times = eta / _rate(optimizer)
             for group in optimizer.param_groups:
@@ -94,13 +93,6 @@ def _rate(optimizer: torch.optim.Optimizer) -> float:
     return rate
 
 
-def expressed(ours: Optimizer) -> FirstStep:
-    """The steps of one of our optimizers by its expression."""
-    first, again = (partial(Expressed, update=ours, running=going) for going in (False, True))
-    each = [partial(_of_class, kind, RATE) for kind in (first, again)]
-    return FirstStep(ours.name, each[0], again=each[1])
-
-
 def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
     """What ``optimizer`` stands for, or an update of your own in eta, g and theta.
 
@@ -112,16 +104,15 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
     if (optimizer is None) == (expression is None):
         raise InputError("give exactly one of optimizer and update")
     if expression is not None:
-        return replace(expressed(custom_optimizer(expression)), name=expression)
+        own = stepping(custom_optimizer(expression))
+        return FirstStep(expression, partial(_of_class, own, RATE))
     if isinstance(optimizer, str) and ":" in optimizer:
         factory = load_known_factory(optimizer)
         name = getattr(factory.function, "__name__", factory.name)
         return FirstStep(name, partial(_of_function, factory), code=factory.code)
     if isinstance(optimizer, str):
         ours = named(optimizer)
-        if ours.reference is None:
-            return expressed(ours)
-        return FirstStep(ours.name, partial(_of_class, library_optimizer(ours.reference), RATE))
+        return FirstStep(ours.name, partial(_of_class, stepping(ours), RATE))
     kind = optimizer.func if isinstance(optimizer, partial) else optimizer
     code = "" if is_installed(kind) else None
     if isclass(kind) and issubclass(kind, torch.optim.Optimizer):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.stepping import backward, going, only
+from deepnet_theory.laboratory.stepping import backward, only, stepping
 from deepnet_theory.laboratory.trial import Trial, draw_batch
 from deepnet_theory.runtime import Description, Model
 from deepnet_theory.runtime.branches import math_attention
@@ -132,7 +132,7 @@ def measure_updates(case: Case) -> Sizes:
 
     On fresh data at every update; F on the first batch. NaN where it is not finite any more.
     """
-    settings, trial, make = case.settings, Trial(case), going(case.selection.the_optimizer)
+    settings, trial, make = case.settings, Trial(case), stepping(case.selection.the_optimizer)
     first, parts = trial.batch, len(case.selection.the_stack.parts)
     with torch.no_grad():
         start = trial.output().double()

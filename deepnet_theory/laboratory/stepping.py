@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.definitions.optimizer import Optimizer, Running, optimizers
+from deepnet_theory.definitions.optimizer import Optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models.step import library_optimizer, of_one_seed, update
 
@@ -60,29 +60,15 @@ def only(model: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]
             p.grad = None
 
 
-def running_of(optimizer: Optimizer) -> Running:
-    """How the optimizer goes on; raises :class:`Refusal` where only its first step is known."""
-    if optimizer.running is not None:
-        return optimizer.running
-    raise Refusal(
-        f"{optimizer.name!r} is known here by its first step alone; many steps can be taken with: "
-        + ", ".join(name for name, o in optimizers().items() if o.running or o.reference)
-    )
-
-
 class Expressed(torch.optim.Optimizer):
     """Steps by the expression of an update, each parameter by itself at its group's rate.
 
-    By that of the first step again and again, or with ``running`` means as the optimizer goes on.
+    The second one raises :class:`Refusal` where an optimizer is known by its first step alone.
     """
 
-    def __init__(
-        self, params: Any, update: Optimizer, lr: float = RATE, running: bool = False
-    ) -> None:
+    def __init__(self, params: Any, update: Optimizer, lr: float = RATE) -> None:
         super().__init__(params, {"lr": lr})
-        self.epsilon = update.epsilon or 0.0
-        self.running = running_of(update) if running else None
-        self.expression = update.expression if self.running is None else self.running.expression
+        self.update = update
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -90,32 +76,27 @@ class Expressed(torch.optim.Optimizer):
             for p in group["params"]:
                 if p.grad is None:
                     continue
-                g, theta = map(of_one_seed, (p.grad, p.detach()))
-                change = update(self.expression, group["lr"], g, theta, **self._means(p, g))
-                p.add_(change.reshape(p.shape))
+                sums = self.state[p]
+                sums["g"] = p.grad + (self._momentum * sums["g"] if sums else 0.0)
+                g, theta = map(of_one_seed, (sums["g"], p.detach()))
+                p.add_(update(self.update.expression, group["lr"], g, theta).reshape(p.shape))
 
-    def _means(self, p: nn.Parameter, g: Tensor) -> dict[str, Any]:
-        """The means of a parameter's gradients, this one taken in, and the optimizer's epsilon."""
-        running, values = self.running, dict[str, Any]()
-        if running is None:
-            return values
-        state = self.state[p]
-        steps = state["steps"] = state.get("steps", 0) + 1
-        for name, decay, new in (("m", running.first, g), ("v", running.second, g * g)):
-            if name in running.expression.names:
-                kept = state[name] = decay * state.get(name, 0.0) + new
-                weights = 1.0 if running.summed else sum(decay**s for s in range(steps))
-                values[name] = kept / weights
-        return {**values, "epsilon": self.epsilon}
+    @property
+    def _momentum(self) -> float:
+        if self.update.momentum is None:
+            several = (name for name, o in optimizers().items() if o.reference or o.momentum)
+            raise Refusal(
+                f"{self.update.name!r} is known here by its first step alone; many steps can be "
+                f"taken with: {', '.join(several)}"
+            )
+        return self.update.momentum
 
 
-def going(optimizer: Optimizer) -> Callable[..., torch.optim.Optimizer]:
-    """What takes many steps of an optimizer, made of parameters, or groups of them, and ``lr``.
+def stepping(optimizer: Optimizer) -> Callable[..., torch.optim.Optimizer]:
+    """What takes the steps of an optimizer, made of parameters, or groups of them, and ``lr``.
 
-    By its expression, or by its library's. Raises :class:`Refusal` where neither goes on, and
-    :class:`MissingExtraError`.
+    Its library's, or those of its expression. Raises :class:`MissingExtraError`.
     """
-    if optimizer.running is None and optimizer.reference is not None:
+    if optimizer.reference is not None:
         return library_optimizer(optimizer.reference)
-    running_of(optimizer)
-    return partial(Expressed, update=optimizer, running=True)
+    return partial(Expressed, update=optimizer)

@@ -26,7 +26,7 @@ from deepnet_theory.laboratory.common_mode import (
 )
 from deepnet_theory.laboratory.optimum import require_steps
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
-from deepnet_theory.laboratory.stepping import going
+from deepnet_theory.laboratory.stepping import stepping
 from deepnet_theory.laboratory.text import BYTES, Text, Windows, entropy
 from deepnet_theory.laboratory.trial import generator_for
 from deepnet_theory.models.factory import alone
@@ -50,7 +50,7 @@ class Course:
     text: str | None = None
 
     def __post_init__(self) -> None:
-        going(self.optimizer)  # one that is known by its first step alone is refused
+        stepping(self.optimizer)  # a missing extra is said before training
         require_steps(self.steps)
         if self.settings.correlation is not None:
             raise InputError(
@@ -104,7 +104,7 @@ class Built:
             torch.manual_seed(seed)  # of dropout
             corpus, model = course.corpus(len(constants.parts)), begun(constants, course, seed)
             groups = [{k: g[k] for k in ("params", "lr")} for g in parameter_groups(model, rate)]
-            optimizer = going(course.optimizer)(groups, lr=rate)
+            optimizer = stepping(course.optimizer)(groups, lr=rate)
             taken, watch = dict[int, CommonMode](), Watch(model)
 
             def loss_at(step: int) -> Tensor:

@@ -59,7 +59,7 @@ from deepnet_theory.laboratory.settings import (
     provenance,
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
-from deepnet_theory.laboratory.stepping import running_of
+from deepnet_theory.laboratory.stepping import stepping
 from deepnet_theory.laboratory.trace import measure_quantities, quantity
 from deepnet_theory.processes.jobs import Job, Work, run_jobs, run_until_stopped, with_advice
 from deepnet_theory.runtime.machine import in_threads
@@ -187,7 +187,7 @@ def verify(
     for name in names:
         quantity(name)  # an unknown one is refused before measuring, as a rule without a value is
     if settings.updates > 1:
-        running_of(selection.the_optimizer)  # one that has a first step alone is refused
+        stepping(selection.the_optimizer)  # a missing extra is said before measuring
     rows, warnings = [AtDepth(case) for case in cases], list(predictions.warnings)
     parts = list(dict.fromkeys([ALL, *(prediction.share for prediction in plans)]))
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)

@@ -138,4 +138,4 @@ def test_a_verification_has_an_exponent_after_several_updates_and_goes_on(cache)
     assert result.verdict is result.exponents[0].verdict
     assert verify(ADAM.selection, *asked, cache=cache).exponents == result.exponents
     with pytest.raises(Refusal, match="first step alone"):
-        verify(Selection(optimizer="lion"), *asked)
+        verify(Selection(optimizer="shampoo"), *asked)

@@ -1,4 +1,4 @@
-from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
+from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 ADAMW = Optimizer(
     update="-eta*sign(g)",
@@ -6,7 +6,6 @@ ADAMW = Optimizer(
     mind="torch's default weight decay is 0.01, not 0",
     source="Loshchilov & Hutter, arXiv 1711.05101",
     reference=Reference("torch.optim:AdamW", options=(("weight_decay", 0.0),)),
-    running=Running("-eta*m/(sqrt(v) + epsilon)", first=0.9, second=0.999),
     practice="-eta*(g/(abs(g) + epsilon) + decay*theta)",
     epsilon=1e-08,
 )

@@ -1,4 +1,4 @@
-from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
+from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 LAMB = Optimizer(
     update="-eta*norm(theta)*sign(g)/sqrt(numel(theta))",
@@ -12,11 +12,6 @@ LAMB = Optimizer(
         "pytorch_optimizer:Lamb",
         options=(("weight_decay", 0.0), ("adam_debias", True), ("max_grad_norm", 0.0)),
         requires="verify",
-    ),
-    running=Running(
-        "-eta*norm(theta)*m/(sqrt(v) + epsilon)/norm(m/(sqrt(v) + epsilon))",
-        first=0.9,
-        second=0.999,
     ),
     practice=(
         "-eta*(norm(theta)*g/(sqrt(1 - 0.999)*abs(g) + epsilon)"

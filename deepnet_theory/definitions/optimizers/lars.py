@@ -1,4 +1,4 @@
-from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
+from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 LARS = Optimizer(
     update="-eta*0.001*norm(theta)*g/norm(g)",
@@ -10,7 +10,6 @@ LARS = Optimizer(
         options=(("weight_decay", 0.0), ("momentum", 0.0), ("trust_coefficient", 0.001)),
         requires="verify",
     ),
-    running=Running("-eta*0.001*norm(theta)*g/norm(g)"),
     practice="-eta*0.001*norm(theta)*(g + decay*theta)/(norm(g) + decay*norm(theta))",
     at_zero="-eta*g",
 )

@@ -1,4 +1,4 @@
-from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
+from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 MOMENTUM = Optimizer(
     update="-eta*g",
@@ -6,6 +6,5 @@ MOMENTUM = Optimizer(
     mind="Nesterov's variant multiplies the first step by 1 + momentum",
     source="Polyak, 1964",
     reference=Reference("torch.optim:SGD", options=(("momentum", 0.9),)),
-    running=Running("-eta*m", first=0.9, summed=True),
     practice="-eta*(g + decay*theta)",
 )

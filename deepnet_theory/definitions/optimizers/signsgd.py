@@ -1,4 +1,4 @@
-from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
+from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 SIGNSGD = Optimizer(
     update="-eta*sign(g)",
@@ -7,6 +7,5 @@ SIGNSGD = Optimizer(
     reference=Reference(
         "pytorch_optimizer:SignSGD", options=(("momentum", 0.0),), requires="verify"
     ),
-    running=Running("-eta*sign(g)"),
     practice="-eta*(sign(g) + decay*theta)",
 )
