@@ -14,10 +14,10 @@ PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 125,
     "cli": 1859,
-    "definitions": 5311,
-    "laboratory": 4013,
+    "definitions": 5287,
+    "laboratory": 4022,
     "models": 5092,
-    "processes": 549,
+    "processes": 556,
     "proof": 3759,
     "report": 2006,
     "runtime": 1228,

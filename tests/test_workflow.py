@@ -159,6 +159,7 @@ WRONG_CALLS = [
     (lambda d: dt.build("no-such-constants.json"), "no-such-constants.json"),
     (lambda d: dt.build({"alpha": 1}), "give Constants, as export"),
     (lambda d: dt.train("no-such-constants.json"), "no-such-constants.json"),
+    (lambda d: dt.train("c.json", step=3), "unknown keyword 'step'; valid are: processes, "),
 ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from deepnet_theory.cli.streams import save, say, shows_colour
 from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.files import require_writable
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, unknown
-from deepnet_theory.definitions.record import Measurement, Option, ShortRun, require_valid, taken
+from deepnet_theory.definitions.record import Measurement, Option, require_valid, taken
 from deepnet_theory.definitions.selection import ACROSS, Selection, parse_depth
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def export(verb: Verb, given: Given) -> int:
     return 0
 
 
-@command("laboratory.transfer:train", ShortRun, place, Show, argument="constants")
+@command("laboratory.transfer:train", place, Show, argument="constants")
 def train(verb: Verb, given: Given) -> int:
     """Train the model of a constants file for a short while, and compare it with its rivals.
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -321,26 +320,3 @@ class Measurement:
 
     def to_dict(self) -> dict[str, object]:
         return asdict(self)
-
-
-@dataclass(frozen=True)
-class ShortRun:
-    """A short training: on windows of ``text``, at the full learning rate from the first step.
-
-    Raises :class:`InputError` that restates the first bad value.
-    """
-
-    text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None
-    steps: Annotated[int, Option("N", "Steps", least=1)] = 300
-    batch: Annotated[int, Option("N", "Windows a step", least=1)] = 8
-    tokens: Annotated[int, Option("N", "Bytes a window", least=1)] = 64
-    lr: Annotated[float, Option("ETA", "Learning rate")] = 3e-4
-    seed: Annotated[int, Option("S", "Seed of all draws")] = 0
-    seeds: Annotated[int, Option("N", "Independent repetitions", least=1)] = 3
-    device: Annotated[str, Option("NAME", "auto, cpu or cuda", DEVICES, all=False)] = "auto"
-
-    def __post_init__(self) -> None:
-        require_valid(self)
-        if type(self.lr) not in (int, float) or not 0 < self.lr <= 1e37:
-            raise InputError(f"lr must be positive, not {shown(self.lr)}")
-        require_seed(self.seed)

@@ -21,7 +21,7 @@ from deepnet_theory.definitions.measurement import (
     Run,
     sized,
 )
-from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import Stack
 from deepnet_theory.definitions.selection import stack as stack_named
@@ -50,7 +50,7 @@ from deepnet_theory.laboratory.settings import (
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.models.factory import Factory, alone, factory_of
-from deepnet_theory.processes.jobs import Job, Work, run_until_stopped, travels
+from deepnet_theory.processes.jobs import Job, Work, require_known, run_until_stopped, travels
 from deepnet_theory.processes.keep import cache_of, digest
 from deepnet_theory.runtime import machine
 
@@ -122,8 +122,7 @@ def measure(
     if widths is None and len(places) < 2:
         raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
     drawn = seeds_from(seed, seeds)
-    if other := work.keys() - Work.__annotations__:
-        raise unknown("keyword", min(other), tuple(Work.__annotations__))
+    require_known(work)
     if type(updates) is not int or not 0 <= updates <= MOST:
         raise InputError(f"updates {shown(updates)} is not a whole number from 0 to {MOST}")
     if eta is not None and not (updates and isinstance(eta, int | float) and 0 < eta <= LARGEST):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import torch
 
@@ -25,7 +25,7 @@ from deepnet_theory.definitions.measurement import (
 )
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
-from deepnet_theory.definitions.record import ShortRun, record
+from deepnet_theory.definitions.record import LARGEST, Option
 from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
 from deepnet_theory.laboratory.measuring import cost_of, of_all, seeds_from
 from deepnet_theory.laboratory.optimum import curve_of, judged, wanted_rates
@@ -38,8 +38,8 @@ from deepnet_theory.processes.jobs import (
     Job,
     Work,
     cores,
+    require_known,
     run_until_stopped,
-    split,
     travels,
     with_advice,
 )
@@ -178,7 +178,19 @@ def _warnings(
 # ---- one rate: a short training ----
 
 
-def train(constants: Constants | str | Path, **given: Any) -> Result:
+def train(
+    constants: Constants | str | Path,
+    *,
+    text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,
+    steps: Annotated[int, Option("N", "Steps")] = 300,
+    batch: Annotated[int, Option("N", "Windows a step")] = 8,
+    tokens: Annotated[int, Option("N", "Bytes a window")] = 64,
+    lr: Annotated[float, Option("ETA", "Learning rate")] = 3e-4,
+    seed: Annotated[int, Option("S", "Seed of all draws")] = 0,
+    seeds: Annotated[int, Option("N", "Independent repetitions")] = 3,
+    device: Annotated[str, Option("NAME", "auto, cpu or cuda")] = "auto",
+    **work: Unpack[Work],
+) -> Result:
     """Train the model of the constants, and beside it the same one plain: α = β = 1, one rate.
 
     With the constants' optimizer at its full ``lr`` from the first step. Both start from the same
@@ -189,9 +201,10 @@ def train(constants: Constants | str | Path, **given: Any) -> Result:
     optimizer is known by its first step alone.
     """
     began = time.perf_counter()
-    settings, work = split(given)
-    asked = record(ShortRun, "a training", settings)
-    constants = checked(constants)
+    if type(lr) not in (int, float) or not 0 < lr <= LARGEST:
+        raise InputError(f"lr must be positive, not {shown(lr)}")
+    require_known(work)
+    drawn, constants = seeds_from(seed, seeds), checked(constants)
     constants.warn()
     a = constants.architecture
     if a.vocab < BYTES:
@@ -207,20 +220,17 @@ def train(constants: Constants | str | Path, **given: Any) -> Result:
             f"{shown(constants.optimizer)}{update}, is none of: {', '.join(known)}"
         )
     sizes = Settings(
-        width=a.width, heads=a.heads, tokens=asked.tokens, batch=asked.batch,
-        seeds=max(2, asked.seeds), step="all", device=asked.device, seed=asked.seed,
-    )  # fmt: skip
-    text = None if asked.text is None else str(Path(asked.text).absolute())
-    stepped = known[constants.optimizer]
-    course = Course(stepped, sizes, asked.steps, text)
+        width=a.width, heads=a.heads, tokens=tokens, batch=batch, step="all", device=device
+    )
+    stepped, file = known[constants.optimizer], None if text is None else str(Path(text).absolute())
+    course = Course(stepped, sizes, steps, file)
     corpus = course.corpus(len(constants.parts))
     place = {"N": sum(part.layers for part in constants.parts)}
     own = f"{constants.placement}, the constants' rule"
     rules = {own: causal(constants), PLAIN: causal(plain(constants))}
     trainers = {n: Built(n, {depth_key(place): c}, course) for n, c in rules.items()}
-    seeds = range(asked.seed, asked.seed + asked.seeds)
-    grids, stopped = train_all(trainers, [place], [asked.lr], seeds, work)
-    ended = [of_all(seeds, grids[n], (depth_key(place), asked.lr)) for n in rules]
+    grids, stopped = train_all(trainers, [place], [lr], drawn, work)
+    ended = [of_all(drawn, grids[n], (depth_key(place), lr)) for n in rules]
     runs = tuple(run_of(n, place, each) for n, each in zip(rules, ended, strict=True))
     finished = sum(map(bool, ended))
     if stopped == INTERRUPTION and not finished:
@@ -244,9 +254,9 @@ def train(constants: Constants | str | Path, **given: Any) -> Result:
             "rows": rows if isinstance(rows, dict) else {}, "row": constants.origin.get("row"),
         },
         {
-            **{k: v for k, v in asdict(asked).items() if k != "text"},
-            "optimizer": f"{stepped.name}, no warm-up", "device": str(sizes.torch_device),
-            "corpus": corpus.name if text is None else str(asked.text),
+            "steps": steps, "batch": batch, "tokens": tokens, "lr": lr, "seed": seed,
+            "seeds": seeds, "optimizer": f"{stepped.name}, no warm-up",
+            "device": str(sizes.torch_device), "corpus": corpus.name if text is None else str(text),
             "constants": constants.to_dict(),
         },
         verdict=verdict,
