@@ -21,7 +21,7 @@ from deepnet_theory.definitions.measurement import (
     Run,
     sized,
 )
-from deepnet_theory.definitions.outcome import InputError, Verdict, shown
+from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import Stack
 from deepnet_theory.definitions.selection import stack as stack_named
@@ -50,7 +50,7 @@ from deepnet_theory.laboratory.settings import (
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.models.factory import Factory, alone, factory_of
-from deepnet_theory.processes.jobs import Job, Work, require_known, run_until_stopped, travels
+from deepnet_theory.processes.jobs import Job, Work, run_until_stopped, travels
 from deepnet_theory.processes.keep import cache_of, digest
 from deepnet_theory.runtime import machine
 
@@ -92,28 +92,24 @@ def measure(
     ``update`` in eta, g and theta; a learning rate that changes with depth is counted in units of
     the first depth's. F (T tokens, width) is what enters the model's head.
 
-    ``make_model(depth)`` gives a module, or a pair of it and its inputs; or it is a text
-    ``FILE.py:FACTORY``. It is called with torch's generator seeded anew: each of the ``seeds`` is
-    the same model at all depths as far as it is drawn in the same order.
-
-    Across ``widths`` it is ``make_model(depth, width)``, or ``make_model(width)`` without depths,
-    and every parameter is stepped alone: ‖ΔF‖ is then compared with ‖F‖, of the head's parameters
-    the loss is taken, and an exponent in d says of each how far it is off. Scale initial sizes
-    (1/sqrt(fan-in) of a matrix) and multipliers first, then learning rates by the inverse power.
+    ``make_model(depth)``, or a text ``FILE.py:FACTORY``, gives a module, or a pair of it and its
+    inputs. Each of the ``seeds`` of torch's generator is the same model at all depths as far as it
+    is drawn in the same order. Across ``widths`` it is ``make_model(depth, width)``, or
+    ``make_model(width)`` without depths, and every parameter is stepped alone: ‖ΔF‖ is then
+    compared with ‖F‖, of the head's parameters the loss is taken, and an exponent in d says of each
+    how far it is off. Scale initial sizes and multipliers first, then learning rates by the inverse
+    power.
 
     With ``updates`` each model also takes that many steps of its optimizer, at ``eta`` or the
-    optimizer's own rate. Followed are the loss, R (the summed weight of what the branches add to
-    all tokens alike) and the cosine between tokens at F; a sentence warns where what is a token's
-    own drowns, which the loss shows late. Each update takes ``inputs(step)`` where the inputs are
-    a function, windows of text where they are token ids of our own, and else the one batch.
+    optimizer's own rate, on ``inputs(step)`` where the inputs are a function, on windows of text
+    where they are token ids of our own, and else on the one batch. Followed are the loss, R (the
+    summed weight of what the branches add to all tokens alike) and the cosine between tokens at F;
+    a sentence warns where what is a token's own drowns.
 
-    ``work`` is that of :func:`~deepnet_theory.cli.experiments.verify`, with the same result
-    wherever it is done. ``cache`` keeps each seed that is finished where factory and optimizer are
-    named by texts, or the optimizer is installed, as long as the Python files in the folder of the
-    named file are as they were. A function in memory is not kept. One that cannot be pickled, such
-    as a lambda, runs in this process.
-
-    Raises :class:`InputError` for a factory or settings that do not serve.
+    ``work`` is that of :func:`~deepnet_theory.cli.experiments.verify`. ``cache`` keeps each seed
+    that is finished as long as the Python files in the folder of the named file are as they were.
+    A function in memory is not kept, and one that cannot be pickled runs in this process. Raises
+    :class:`InputError` for a factory or settings that do not serve.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
@@ -198,6 +194,12 @@ def places_of(
 def cost_of(place: Depth) -> float:
     """The work of a model of these layers and this width, in units of one of each."""
     return float(place.get("N", 1) * place.get("d", 1) ** 2)
+
+
+def require_known(work: Work) -> None:
+    """Raise :class:`InputError` for a keyword that is none of :class:`Work`."""
+    if others := work.keys() - Work.__annotations__:
+        raise unknown("keyword", min(others), Work.__annotations__)
 
 
 def seeds_from(seed: int, count: int) -> range:

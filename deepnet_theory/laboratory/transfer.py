@@ -27,7 +27,7 @@ from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, Option
 from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
-from deepnet_theory.laboratory.measuring import cost_of, of_all, seeds_from
+from deepnet_theory.laboratory.measuring import cost_of, of_all, require_known, seeds_from
 from deepnet_theory.laboratory.optimum import curve_of, judged, wanted_rates
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.setups import Setup
@@ -38,7 +38,6 @@ from deepnet_theory.processes.jobs import (
     Job,
     Work,
     cores,
-    require_known,
     run_until_stopped,
     travels,
     with_advice,
@@ -196,9 +195,8 @@ def train(
     With the constants' optimizer at its full ``lr`` from the first step. Both start from the same
     embedding and head and see the same windows of ``text``; the verdict compares their validation
     losses, paired by seed. One part predicts the next byte under a causal mask; the decoder of two
-    continues the encoder's window. On Ctrl-C the result of what is finished is returned. Raises
-    :class:`InputError` for settings that cannot be run and :class:`Refusal` for constants whose
-    optimizer is known by its first step alone.
+    continues the encoder's window. Ctrl-C gives the result of what is finished. Raises
+    :class:`InputError` for bad settings and :class:`Refusal` for an optimizer without a name.
     """
     began = time.perf_counter()
     if type(lr) not in (int, float) or not 0 < lr <= LARGEST:

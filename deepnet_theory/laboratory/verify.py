@@ -171,13 +171,9 @@ def verify(
     """Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
     The verdict is that of the first exponent: SUPPORTED needs the interval inside the tolerance
-    and the rivals excluded. Assumptions of ``predictions`` are measured beside it. A published
-    ``scheme``, whose texts ``rule`` then has, is measured in its place. ``work`` says who does it,
-    with the same result. Ctrl-C, a process that dies or a lack of memory gives the partial result,
-    UNDECIDED, with the reason in ``stopped``.
-
-    Raises :class:`InputError` where the depths give no exponent, the rule has no value at one of
-    them.
+    and the rivals excluded. A published ``scheme``, whose texts ``rule`` then has, is measured in
+    its place. Ctrl-C, a process that dies or a lack of memory gives the partial result, UNDECIDED.
+    Raises :class:`InputError` where the depths give no exponent, or the rule no value at one.
     """
     began = time.perf_counter()
     cases = cases_of(selection, rule, depths, settings, scheme)

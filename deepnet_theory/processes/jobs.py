@@ -25,7 +25,6 @@ from deepnet_theory.definitions.outcome import (
     InputError,
     ran_out_of_memory,
     shown,
-    unknown,
 )
 from deepnet_theory.processes.keep import MISSING, Kept, cache_of, promised
 
@@ -49,12 +48,6 @@ class Work(TypedDict, total=False):
 def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], Work]:
     work = {name: value for name, value in given.items() if name in Work.__annotations__}
     return {name: v for name, v in given.items() if name not in work}, cast(Work, work)
-
-
-def require_known(work: Work) -> None:
-    """Raise :class:`InputError` for a keyword that is none of :class:`Work`."""
-    if others := work.keys() - Work.__annotations__:
-        raise unknown("keyword", min(others), Work.__annotations__)
 
 
 def silent(done: float, total: float, what: str) -> None:
