@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from deepnet_theory.definitions import rule as rules
 from deepnet_theory.definitions import scheme as schemes
 from deepnet_theory.definitions.constants import FORMS, Constants
-from deepnet_theory.definitions.outcome import InputError, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme, measurable
@@ -120,23 +120,9 @@ def own_rule(
     expressions. Norms keep their ε. Raises :class:`InputError` for any other value, or for a
     decoder that is not there.
     """
-    selection = selection_of(selection, {})
-    parts = tuple(part.name for part in selection.the_stack.parts)
-    if len(parts) == 1 and (decoder_alpha is not None or decoder_beta is not None):
-        raise InputError(
-            f"the stack {selection.stack!r} has one part; decoder-alpha and decoder-beta are "
-            "valid with the stack 'encoder-decoder'"
-        )
-    decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
-    return rules.own_rule(parts, _text(alpha), _text(beta), *decoder)
-
-
-def _text(value: str | float | Expr) -> str:
-    """α or β as a text, which the grammar of depths then accepts or refuses."""
-    try:
-        return str(value)
-    except ValueError:  # more digits than Python writes
-        raise InputError(f"{shown(value)} is no alpha or beta") from None
+    parts = selection_of(selection, {}).the_stack.parts
+    names = tuple(part.name for part in parts)
+    return rules.own_rule(names, alpha, beta, decoder_alpha, decoder_beta)
 
 
 def export(

@@ -7,7 +7,7 @@ processes, into a model that knows torch alone. One tree of the text serves all 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Annotated, TypeVar
 
@@ -190,19 +190,27 @@ class Row:
 
 def own_rule(
     parts: tuple[str, ...],
-    alpha: str,
-    beta: str,
-    decoder_alpha: str | None = None,
-    decoder_beta: str | None = None,
+    alpha: object,
+    beta: object,
+    decoder_alpha: object = None,
+    decoder_beta: object = None,
 ) -> Rule:
-    """A user's own rule; the decoder of an encoder–decoder takes its own α and β if given."""
-    first = RuleEntry("", "*", alpha, beta)
-    second = replace(
-        first,
-        alpha=alpha if decoder_alpha is None else decoder_alpha,
-        beta=beta if decoder_beta is None else decoder_beta,
-    )
-    entries = tuple(replace(second if i else first, part=part) for i, part in enumerate(parts))
+    """A user's own rule, of whatever Python writes as a formula in N and M.
+
+    The decoder of an encoder–decoder takes its own α and β if given. Raises :class:`InputError`.
+    """
+    if len(parts) == 1 and not decoder_alpha is decoder_beta is None:
+        raise InputError(
+            f"the stack has one part, {parts[0]}; decoder-alpha and decoder-beta are valid with "
+            "the stack 'encoder-decoder'"
+        )
+    second = [alpha if decoder_alpha is None else decoder_alpha]
+    second += [beta if decoder_beta is None else decoder_beta]
+    try:
+        each = [(str(a), str(b)) for a, b in ((alpha, beta), second)]
+    except ValueError as error:  # more digits than Python writes
+        raise InputError(f"this is no alpha or beta: {error}") from None
+    entries = tuple(RuleEntry(part, "*", *own) for part, own in zip(parts, each, strict=False))
     for entry in entries:
         _ = entry.expressions  # bad input is refused here, not at the first use
     return Rule("own", entries, meaning="as the user wrote it")
