@@ -51,7 +51,6 @@ from deepnet_theory.definitions import display
 if TYPE_CHECKING:
     from deepnet_theory.cli.auditing import audit as audit
     from deepnet_theory.cli.deriving import derive as derive
-    from deepnet_theory.cli.deriving import derive_across as derive_across
     from deepnet_theory.cli.deriving import export as export
     from deepnet_theory.cli.deriving import own_rule as own_rule
     from deepnet_theory.cli.experiments import predict_update as predict_update
@@ -91,7 +90,7 @@ _HOMES = {
     "proof.derivation": ("Derivation",),
     "laboratory.transfer": ("train",),
     "cli.auditing": ("audit",),
-    "cli.deriving": ("derive", "derive_across", "export", "own_rule"),
+    "cli.deriving": ("derive", "export", "own_rule"),
     "cli.experiments": ("predict_update", "transfer", "verify"),
     "report.formatters": ("plot",),
 }  # fmt: skip

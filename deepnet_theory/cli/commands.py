@@ -23,7 +23,7 @@ from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.files import require_writable
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, unknown
 from deepnet_theory.definitions.record import Measurement, Option, require_valid, taken
-from deepnet_theory.definitions.selection import ACROSS, Selection, parse_depth
+from deepnet_theory.definitions.selection import Selection, parse_depth
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
@@ -158,7 +158,6 @@ class ShowDerivation(Show):
     format: Annotated[str, Option("NAME", "text, latex or json", ("text", "latex", "json"))] = (
         "text"
     )
-    across: Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS))] = "depth"
     steps: Annotated[bool, Option("", "Show every step")] = False
     section: Annotated[str | None, Option("NAME", "Show one part, such as assumptions")] = None
     compare_closures: Annotated[bool, Option("", "Every closure's rule and what it implies")] = (
@@ -176,8 +175,6 @@ class Checking:
 
 SELECT = ("cli.deriving:Instead", Selection)
 OWN = "alpha beta decoder_alpha decoder_beta"
-WIDE = "cli.deriving:derive_across"
-WIDE_OPTIONS = ("form", "width", "alignment", "base_width", "base_depth")
 RUN = (Measurement, place, Show)
 
 
@@ -205,7 +202,7 @@ def measured(verb: Verb, given: Given, **shown: Any) -> int:
 # ---- the commands, in the order of the help ----
 
 
-@command("cli.deriving:derive", ShowDerivation, WIDE, *SELECT, without=f"output page {OWN}")
+@command("cli.deriving:derive", ShowDerivation, *SELECT, without=f"output page {OWN}")
 def derive(verb: Verb, given: Given) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
 
@@ -220,27 +217,24 @@ def derive(verb: Verb, given: Given) -> int:
 
     show = group(given, ShowDerivation)
     parts = {"compare-closures": show.compare_closures or None, "section": show.section}
-    wide = {name: given.get(name) for name in WIDE_OPTIONS}
     if "scheme" in given:
         from deepnet_theory.sizes.exponents import judge
 
-        across = None if show.across == "depth" else show.across
-        others = {**wide, **parts, "steps": show.steps or None, "across": across}
-        others["depth"] = given.pop("depth", None)
-        deriving.refuse(others, "with a scheme, which is judged as one table in every depth")
         subject = deriving.subject_of(None, given)
+        others = {**given, **parts, "steps": show.steps or None}
+        deriving.refuse(others, "with a scheme, which is judged as one table in every depth")
         assert subject.scheme is not None
         under = subject.selection  # none: the scheme's own optimizer
         return show.result(judge(subject.scheme, None if under is None else under.the_optimizer))
-    if show.across != "depth":
-        deriving.refuse(parts, f"with --across {show.across}, which has one table")
+    if given.get("across", "depth") != "depth":
+        deriving.refuse(parts, f"with across {given['across']}, which has one table")
+        table = verb(**given)
         from deepnet_theory.report import tables
 
-        table = deriving.derive_across(across=show.across, **given)
         return show.result(table, partial(tables.wide, proof=show.steps))
-    deriving.refuse(wide, "without --across width or both")
     if show.compare_closures:
-        depth, selection = given.pop("depth", None), deriving.selection_of(None, given)
+        depth, _ = given.pop("depth", None), given.pop("across", None)
+        selection = deriving.selection_of(None, given)
         at = {} if depth is None else parse_depth(depth, selection.the_stack)
         return show.result(compare_closures(selection, tuple(at.items())))
     derivation = verb(**given)
@@ -296,9 +290,9 @@ def check(verb: Verb, given: Given) -> int:
     "cli.deriving:export",
     *SELECT,
     Architecture,
-    WIDE,
+    "cli.deriving:derive",  # alignment, and the base
     Show,
-    without="format page",
+    without="across format page",
     required="depth",
 )
 def export(verb: Verb, given: Given) -> int:
@@ -391,10 +385,10 @@ def measure(verb: Verb, given: Given) -> int:
 
 @command(
     "cli.experiments:verify",
-    "cli.deriving:derive",
+    "cli.deriving:export",  # the depth
     Selection,
     *RUN,
-    without="across widths alignment format page",
+    without="across widths form base_heads format page",
     required="output",
 )
 def report(verb: Verb, given: Given) -> int:

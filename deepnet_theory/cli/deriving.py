@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, overload
 
 from deepnet_theory.definitions import rule as rules
 from deepnet_theory.definitions import scheme as schemes
@@ -16,6 +16,7 @@ from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme, measurable
 from deepnet_theory.definitions.selection import (
+    ACROSS,
     ALIGNMENTS,
     BaseLike,
     DepthLike,
@@ -31,14 +32,32 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.width import WidthDerivation
 
 
+@overload
+def derive(
+    selection: Selection | str | None = None, *, across: Literal["width", "both"], **given: Any
+) -> WidthDerivation: ...
+@overload
+def derive(selection: Selection | str | None = None, **given: Any) -> Derivation: ...
 def derive(
     selection: Selection | str | None = None,
     *,
+    across: Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS))] = "depth",
     depth: Annotated[
         DepthLike | None, Option("N[,M]", "Print numbers for this many layers")
     ] = None,
+    alignment: Annotated[
+        str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)
+    ] = None,
+    form: Annotated[
+        str | None, Option("NAME", "In width, a head's multiplier (forward) or none", FORMS)
+    ] = None,
+    width: Annotated[int | None, Option("D", "Print numbers for this width")] = None,
+    base_width: Annotated[int | None, Option("D0", "Width of the model that was tuned")] = None,
+    base_depth: Annotated[
+        DepthLike | None, Option("N0[,M0]", "Layers of the model that was tuned")
+    ] = None,
     **select: Any,
-) -> Derivation:
+) -> Derivation | WidthDerivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
 
     .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
@@ -46,52 +65,33 @@ def derive(
 
     for post-LN; a placement brings its own equation. α and β are exact in the depths N and M. A
     text in place of a selection is the name of an optimizer, or an update, which contains ``eta``;
-    ``select`` are the fields of :class:`~deepnet_theory.definitions.selection.Selection`. Raises
-    :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
+    ``select`` are the fields of :class:`~deepnet_theory.definitions.selection.Selection`.
 
-    Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
-    (lemma, its bounds corrected).
-    """
-    selection = selection_of(selection, select)
-    # A bad depth is refused before the derivation is made.
-    values = {} if depth is None else parse_depth(depth, selection.the_stack)
-    derivation = derived(selection)
-    return derivation.at(**values) if values else derivation
-
-
-def derive_across(
-    selection: Selection | str | None = None,
-    across: str = "width",
-    *,
-    alignment: Annotated[
-        str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)
-    ] = None,
-    form: Annotated[
-        str | None, Option("NAME", "In width, a head's multiplier (forward) or none", FORMS)
-    ] = None,
-    depth: DepthLike | None = None,
-    width: Annotated[int | None, Option("D", "Print numbers for this width")] = None,
-    base_width: Annotated[int | None, Option("D0", "Width of the model that was tuned")] = None,
-    base_depth: Annotated[
-        DepthLike | None, Option("N0[,M0]", "Layers of the model that was tuned")
-    ] = None,
-    **select: Any,
-) -> WidthDerivation:
-    """Derive what every role takes in the width d, or with ``across="both"`` in N and M too.
-
+    With ``across`` "width" or "both" it is what every role takes in the width d, or in N and M too.
     ``alignment`` "full" says that updates meet inputs like those that made them, "none" that they
     do not. ``form`` "forward" puts the head's factor into the forward pass, "weights" into its
     initial size. With ``width`` and ``base_width`` (across both: the depths too) each size is also
-    a number, in units of the base model's own. Raises :class:`InputError` for bad input, and
-    :class:`Refusal` where no role has a rate.
+    a number, in units of the base model's own.
 
-    Source: the conditions as in arXiv 2011.14522, 2203.03466 and 2310.17813; the sizes of updates
-    are derived.
+    Raises :class:`InputError` for bad input and :class:`Refusal` where no rule exists.
+
+    Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
+    (lemma, its bounds corrected); in width the conditions are those of arXiv 2011.14522, 2203.03466
+    and 2310.17813, and the sizes of updates are derived.
     """
+    selection = selection_of(selection, select)
+    if across not in ("depth", *ACROSS):
+        raise unknown("across", across, ("depth", *ACROSS))
+    wide = {"form": form, "width": width, "alignment": alignment, "base width": base_width}
+    if across == "depth":
+        refuse({**wide, "base depth": base_depth}, "without across width or both")
+        # A bad depth is refused before the derivation is made.
+        values = {} if depth is None else parse_depth(depth, selection.the_stack)
+        derivation = derived(selection)
+        return derivation.at(**values) if values else derivation
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.width import Scale, width_table
 
-    selection = selection_of(selection, select)
     table = width_table(selection, across, alignment or ALIGNMENTS[0], form or FORMS[0])
     deep = {"depth": depth, "base depth": base_depth}
     if across != "both":

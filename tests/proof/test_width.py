@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from deepnet_theory.cli.deriving import derive_across
+from deepnet_theory.cli.deriving import derive
 from deepnet_theory.definitions.expression import PRACTICE
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import Selection
@@ -47,14 +47,14 @@ def with_row(table, role, **numbers):
 
 @pytest.mark.parametrize(("optimizer", "form", "alignment"), PROVED)
 def test_a_table_is_proved(optimizer, form, alignment):
-    derivation = derive_across(optimizer, form=form, alignment=alignment)
+    derivation = derive(optimizer, form=form, alignment=alignment, across="width")
     assert (derivation.verdict, derivation.exit_code) == (Verdict.PROVED, 0), derivation.shown
 
 
 @pytest.mark.parametrize("optimizer", PLANTED)
 def test_an_error_in_any_number_of_a_table_is_refuted(optimizer):
     """In all roles at once, each by its own fact; the head's apart, which all others are behind."""
-    right = derive_across(optimizer)
+    right = derive(optimizer, across="width")
     for number, behind in product(NUMBERS, (True, False)):
         rows = [
             replace(r, **{number: (getattr(r, number) or D) * QUARTER})
@@ -81,24 +81,24 @@ def test_a_wrong_law_of_an_update_is_refuted(monkeypatch, field, by):
 
     monkeypatch.setattr(table_room, "step", wrong)
     number = {"entry": "update", "action": "action"}[field]
-    assert any(of.endswith(f"fc1/{number}") for of in refuted(derive_across("adam")))
+    assert any(of.endswith(f"fc1/{number}") for of in refuted(derive("adam", across="width")))
 
 
 def test_a_parity_that_is_wrong_is_refuted(monkeypatch):
     right = table_room.step
     of = Selection(update="-eta*abs(theta)*sign(g)").the_optimizer
     monkeypatch.setattr(table_room, "step", lambda _, *given: right(of, *given))
-    wrong = refuted(derive_across("-eta*theta*sign(g)"))
+    wrong = refuted(derive("-eta*theta*sign(g)", across="width"))
     assert any(one.endswith("fc1/action") for one in wrong)
     assert not any(one.endswith("fc1/update") for one in wrong)
 
 
 def test_what_stays_at_zero_and_one_matrix_of_two_rates_are_refused_and_seen():
-    still = derive_across("-eta*norm(theta)*sign(g)")
+    still = derive("-eta*norm(theta)*sign(g)", across="width")
     assert still.table.row("fc1-bias").refused
-    two = derive_across("-eta*(sign(theta) + sign(g)/columns(theta))")
+    two = derive("-eta*(sign(theta) + sign(g)/columns(theta))", across="width")
     assert two.verdict is Verdict.PROVED and two.table.row("tied-head").refused
-    adam = derive_across("adam")
+    adam = derive("adam", across="width")
     for right, role in ((still, "fc1-bias"), (two, "tied-head")):
         for planted in (
             with_row(right.table, role, refused=None, rate=Monomial()),
@@ -108,7 +108,7 @@ def test_what_stays_at_zero_and_one_matrix_of_two_rates_are_refused_and_seen():
 
 
 def test_width_and_depth_together():
-    right = derive_across("adam", "both")
+    right = derive("adam", across="both")
     assert right.verdict is Verdict.PROVED, right.shown
     for number in ("init", "rate", "epsilon", "decay"):
         value = getattr(right.table.row("fc1"), number)
@@ -121,7 +121,7 @@ def test_width_and_depth_together():
 
 
 def test_plain_data():
-    adam = derive_across("adam")
+    adam = derive("adam", across="width")
     data = json.loads(adam.to_json())
     assert data["schema"] == "deepnet-theory/derivation/1"
     assert (data["across"], data["alignment"], data["form"]) == ("width", "full", "forward")
@@ -132,7 +132,7 @@ def test_plain_data():
 
 
 def test_a_share_that_falls_with_the_depth_is_plain_data():
-    derivation = derive_across(Selection("sgd", layer="attention-gated,ffn-swiglu"), "both")
+    derivation = derive(Selection("sgd", layer="attention-gated,ffn-swiglu"), across="both")
     falls = {row["starved"] for row in derivation.to_dict()["roles"]} - {None}
     said = {f["says"] for f in derivation.to_dict()["measured"] if f["of"].endswith("/starved")}
     assert falls and falls <= said and json.dumps(derivation.to_dict())
@@ -143,12 +143,13 @@ def test_what_is_asked_for_is_refused_where_it_is_incomplete():
         ({"depth": 4}, "needs across both"),
         ({"width": 64}, "missing: base width$"),
         ({"across": "both", "width": 64, "base_width": 32}, "missing: depth, base depth$"),
-        ({"across": "depth"}, "width, both"),
+        ({"across": "depths"}, "unknown across 'depths'; valid are: depth, width, both"),
+        ({"across": "depth", "form": "weights"}, "form was given without across width or both"),
     ):
         with pytest.raises(InputError, match=says):
-            derive_across("adam", **given)
+            derive("adam", **{"across": "width", **given})
     table = width_table(Selection(optimizer="adam"))
-    assert derive_across("adam", width=64, base_width=32).table.rows == table.rows
+    assert derive("adam", width=64, base_width=32, across="width").table.rows == table.rows
 
 
 @pytest.mark.parametrize("practice", ["g/(abs(g) + 3*epsilon)", "g/sqrt(g**2 + 9*epsilon**2)"])
