@@ -2,17 +2,13 @@
 
 import contextlib
 import pickle
+from dataclasses import replace
 
 import no_accelerator  # noqa: F401
 import pytest
 import torch
+from small_constants import make_constants
 
-from deepnet_theory.definitions.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.processes.jobs import ThisProcess
 from deepnet_theory.processes.keep import Cache
@@ -54,23 +50,11 @@ def elsewhere(tmp_path):
 def constants():
     """Makes the constants of a small stack, whose α and β balance."""
 
-    def make(stack="decoder", layers=4, width=32, optimizer="adam", **given):
-        def part(name, *kinds):
-            alpha = given.get("alpha", (layers * len(kinds)) ** 0.5)
-            sublayers = tuple(
-                SublayerConstants(kind, alpha, given.get("beta", 1 / alpha)) for kind in kinds
-            )
-            return PartConstants(name, layers, name == "decoder", sublayers)
-
-        parts = (part(stack, "attention", "ffn"),)
-        if stack == "encoder-decoder":
-            parts = (
-                part("encoder", "attention", "ffn"),
-                part("decoder", "attention", "cross", "ffn"),
-            )
-        names = ("vocab", "dropout")
-        sizes = Architecture(width=width, heads=4, **{n: given[n] for n in names if n in given})
-        where, norm = given.get("placement", "post-ln"), given.get("norm", "layer")
-        return Constants(stack, where, norm, parts, sizes, optimizer)
+    def make(stack="decoder", layers=4, optimizer="adam", alpha=None, **given):
+        alpha = (2 * layers) ** 0.5 if alpha is None else alpha
+        own = {"beta": 1 / alpha, "width": 32, "vocab": 256, **given}
+        return replace(
+            make_constants(stack, layers=layers, alpha=alpha, **own), optimizer=optimizer
+        )
 
     return make

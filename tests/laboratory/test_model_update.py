@@ -6,12 +6,10 @@ from statistics import fmean
 import pytest
 import torch
 from published_rules import SMALL, rule
-from torch import nn
 
 from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import (
@@ -20,10 +18,8 @@ from deepnet_theory.laboratory.model_update import (
     measure_model_update,
     measure_updates,
 )
-from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trial import Trial, draw_batch
 from deepnet_theory.laboratory.verify import verify
-from deepnet_theory.runtime import unstack
 
 EXACT = replace(SMALL, dtype="float64")
 ADAM = Case(Selection(optimizer="adam"), rule("adam"), {"N": 4}, SMALL)
@@ -63,51 +59,6 @@ def test_repeatable_bit_for_bit_and_the_mean_of_its_draws():
     assert measure_model_update(other) != measure_model_update(ADAM) != many
     drawn = [measure_draw(ADAM, draw)["all"] for draw in range(4)]
     assert many == pytest.approx([fmean(one) for one in zip(*drawn, strict=True)])
-
-
-LAYERS = 6
-
-
-def torchs_encoder(model, norm_first):
-    """torch's own encoder with the weights of a model of ours."""
-    layer = nn.TransformerEncoderLayer(
-        32, 4, 128, dropout=0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
-    )
-    final = nn.LayerNorm(32, dtype=torch.float64) if norm_first else None
-    encoder = nn.TransformerEncoder(layer, LAYERS, norm=final, enable_nested_tensor=False)
-    for name, p in encoder.named_parameters():
-        p.requires_grad_(p.dim() == 2)
-        if name.endswith("bias"):
-            nn.init.zeros_(p)  # as in the papers; torch's own draws are uniform
-    for theirs, ours in zip(encoder.layers, model.parts["encoder"].layers, strict=True):
-        attention, ffn = (residual.branch for residual in ours)
-        packed = [attention.query.weight, attention.key.weight, attention.value.weight]
-        theirs.self_attn.in_proj_weight.data.copy_(torch.cat(packed))
-        theirs.self_attn.out_proj.weight.data.copy_(attention.output.weight)
-        theirs.linear1.weight.data.copy_(ffn.fc1.weight)
-        theirs.linear2.weight.data.copy_(ffn.fc2.weight)
-    return encoder
-
-
-@pytest.mark.parametrize(("placement", "norm_first"), [("post-ln", False), ("pre-ln", True)])
-def test_torchs_encoder_with_our_weights_gives_our_numbers(placement, norm_first):
-    """As a user would write it: torch's encoder, torch's Adam, ‖ΔF‖/η of one seed."""
-    selection = Selection(optimizer="adam", placement=placement)
-    lab = Settings(width=32, heads=4, tokens=16, seeds=3, dtype="float64")
-    case = Case(selection, own_rule(("encoder",), "1", "1"), {"N": LAYERS}, lab)
-    ours, trial, eta = measure_model_update(case), Trial(case), 2.0**-23
-    for k in range(3):
-        x = trial.inputs[0][k]
-        encoder = torchs_encoder(unstack(trial.model, k), norm_first)
-        matrices = [p for p in encoder.parameters() if p.requires_grad]
-        before = encoder(x)
-        logits = before @ trial.model.head.weight[k].T
-        targets = trial.batch.targets[k].flatten()
-        nn.functional.cross_entropy(logits.flatten(0, 1), targets).backward()
-        torch.optim.Adam(matrices, lr=eta).step()
-        with torch.no_grad():
-            theirs = ((encoder(x) - before).norm(dim=-1).mean() / eta).item()
-        assert theirs == pytest.approx(ours[k], rel=1e-3)
 
 
 # ---- many updates ----

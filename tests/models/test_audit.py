@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from written_models import GPT, MLP, Packed, Stack, heads, joined, pre
+from written_models import GPT, MLP, Stack, pre
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
@@ -239,21 +238,6 @@ def test_beta_outside_the_layers_is_a_finding():
     found = dt.audit(model, torch.arange(24).view(2, 12), scheme="deepnorm").findings
     assert {f.where for f in found} == {f"{n}.weight: gain" for n in ("wte", "wpe", "lm_head")}
     assert all(f.size == pytest.approx(1 / BETA, rel=0.05) for f in found)
-
-
-class Twice(Packed):
-    """Attention that divides its queries, whose scores are divided as ever."""
-
-    def forward(self, x):
-        q, k, v = map(heads, self.c_attn(x).chunk(3, -1))
-        q = q / math.sqrt(k.shape[-1])
-        return self.c_proj(joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
-
-
-def test_scores_that_are_divided_twice_are_a_finding():
-    found = dt.audit(net(post, SCALED, attn=Twice), X, scheme="deepnorm").findings
-    sizes = [f.size for f in found if "attention, query: " in f.where]
-    assert sizes == [pytest.approx(4, rel=0.03)]
 
 
 def test_a_wrong_alpha_has_its_module_and_line():

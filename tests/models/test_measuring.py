@@ -8,17 +8,12 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from small_constants import make_constants
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from written_models import GPT, Stack
 
 from deepnet_theory.cli import main
-from deepnet_theory.definitions.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.laboratory.common_mode import Watch
 from deepnet_theory.laboratory.measuring import measure
@@ -357,11 +352,8 @@ PLACEMENTS = ("post-ln", "pre-ln", "branch-multiplier", "res-post-ln", "sandwich
 
 
 def built(placement, layers=3, alpha=3.0, seed=0):
-    alpha = 1.0 if placement == "pre-ln" else alpha
-    rows = tuple(SublayerConstants(kind, alpha, 1.0) for kind in ("attention", "ffn"))
-    part = PartConstants("decoder", layers, True, rows)
-    sizes = Architecture(width=D, heads=2, vocab=2 * V)
-    constants = Constants("decoder", placement, "rms", (part,), sizes, "adam")
+    sizes = {"width": D, "heads": 2, "vocab": 2 * V}
+    constants = make_constants("decoder", placement, "rms", layers, alpha, beta=1.0, **sizes)
     return build(constants, generator=torch.Generator().manual_seed(seed))
 
 

@@ -42,56 +42,6 @@ def standard(depth, width):
     return Net(depth, width), IDS
 
 
-def small_head(depth, width):
-    net, ids = standard(depth, width)
-    with torch.no_grad():
-        net.head.weight.mul_((WIDTHS[0] / width) ** 0.5)
-    return net, ids
-
-
-def adam(model):
-    """1/width on matrices, but for the embedding."""
-    width = model.norm.weight.shape[0]
-    groups = {True: [], False: []}
-    for name, p in model.named_parameters():
-        groups[p.dim() == 2 and "embedding" not in name].append(p)
-    return torch.optim.Adam(
-        [{"params": groups[True], "lr": 1e-3 / width}, {"params": groups[False], "lr": 1e-3}],
-        lr=1e-3, eps=1e-12,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def found():
-    return {
-        "standard": measure(standard, widths=WIDTHS, optimizer="adam", seeds=4),
-        "ruled": measure(small_head, widths=WIDTHS, optimizer=adam, seeds=4),
-    }
-
-
-def exponents(m):
-    return {e.share: e for e in m.exponents}
-
-
-def test_what_is_off_is_told_by_its_power(found):
-    m = found["standard"]
-    by = exponents(m)
-    assert m.verdict is Verdict.REFUTED
-    for name in ("up.*.weight", "down.*.weight", "head.weight"):
-        e = by[name]
-        assert e.verdict is Verdict.REFUTED and e.estimate == pytest.approx(1, abs=0.15)
-    answer = by[ANSWER]
-    assert answer.estimate == pytest.approx(0.5, abs=0.15)
-    assert by["norm.bias"].verdict is Verdict.SUPPORTED
-
-
-def test_the_rule_moves_every_parameter_alike(found):
-    by = exponents(found["ruled"])
-    assert Verdict.REFUTED not in {e.verdict for e in by.values()}
-    for e in by.values():
-        assert e.estimate == pytest.approx(0, abs=0.15), e.share
-
-
 class Readout(nn.Linear):
     """A head with mu-P's multiplier, on what enters it or on its logits."""
 
@@ -125,18 +75,28 @@ def mu_p_adam(model):
     return torch.optim.Adam(groups, lr=1e-3, eps=1e-12)
 
 
-def test_mu_p_is_one_model_however_its_readout_is_written():
-    found = {}
-    for spelling in ("inside", "outside", "none"):
-        make = partial(mu_p, spelling)
-        found[spelling] = measure(make, widths=WIDTHS, optimizer=mu_p_adam, seeds=4)
-    *right, wrong = found.values()
-    for m in right:
-        assert Verdict.REFUTED not in {e.verdict for e in m.exponents}
-    inside, outside = ({e.share: e.estimate for e in m.exponents} for m in right)
-    assert inside == pytest.approx(outside, abs=0.01)
-    off = {e.share for e in wrong.exponents if e.verdict is Verdict.REFUTED}
-    assert off == {"head.weight", ANSWER}
+def grown(make, optimizer):
+    """The exponent of every share, and the names of those that are refuted."""
+    m = measure(make, widths=WIDTHS, optimizer=optimizer, seeds=4)
+    off = {e.share for e in m.exponents if e.verdict is Verdict.REFUTED}
+    return {e.share: e.estimate for e in m.exponents}, off
+
+
+def test_mu_p_is_one_model_however_its_readout_is_written_and_moves_every_parameter_alike():
+    inside, refuted = grown(partial(mu_p, "inside"), mu_p_adam)
+    outside, too = grown(partial(mu_p, "outside"), mu_p_adam)
+    assert refuted == too == set() and inside == pytest.approx(outside, abs=0.01)
+    assert inside == pytest.approx(dict.fromkeys(inside, 0), abs=0.15)
+    assert grown(partial(mu_p, "none"), mu_p_adam)[1] == {"head.weight", ANSWER}
+
+
+def test_what_is_off_is_told_by_its_power():
+    found, off = grown(standard, "adam")
+    assert {"up.*.weight", "down.*.weight", "head.weight"} <= off and "norm.bias" not in off
+    assert [found[f"{name}.weight"] for name in ("up.*", "down.*", "head")] == pytest.approx(
+        [1] * 3, abs=0.15
+    )
+    assert found[ANSWER] == pytest.approx(0.5, abs=0.15)
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,9 @@ OF_ANOTHER = {  # the model, what the constants have else, and why they do not f
         lambda: GPT(3), {"first": 1}, f"a layer of the decoder is attention, ffn, {FOR} attention"),
     "of a depth": (lambda: GPT(4), {}, "4 layers"),
     "of whole matrices": (low_rank, {}, r"computed with h\.0\.attn\.c_attn\.0\.weight enter it"),
-    "of a placement": (lambda: GPT(3, post), {}, r"is norm\(x \+ branch\(x\)\)"),
+    "of a placement": (
+        lambda: GPT(3, post), {},
+        r"is norm\(x \+ branch\(x\)\).*derived with placement=\"post-ln\", norm=\"layer\""),
     "of no multiplier": (
         lambda: GPT(3, lambda x, f, n: x + 0.1 * f(n(x))), {},
         "has no place for alpha = 1, it has 10 in .*; set it to 1 there"),
