@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 
 from deepnet_theory.definitions.reading import Matrix, Norm, Reading, Sublayer
-from deepnet_theory.definitions.subject import Wanted, WantedSublayer, differences, gain
+from deepnet_theory.definitions.subject import (
+    Wanted,
+    WantedSublayer,
+    differences,
+    gain,
+    norms_of,
+)
 
 
 def matrix(role, gain=1.0, error=0.0):
@@ -45,3 +51,11 @@ def test_a_gain_has_an_interval_and_may_be_of_another_deviation():
     assert row.gain(m) == pytest.approx(0.06 / m.xavier)
     assert row.gain(matrix("fc2")) == pytest.approx(0.02 / m.xavier)
     assert m.xavier == math.sqrt(2 / 64)
+
+
+def test_norms_within_a_branch_are_no_part_of_its_equation():
+    norms = tuple(Norm(w, True, w, None, 1.0) for w in ("input", "inside", "scores", "within"))
+    s = Sublayer("decoder", 0, "attention", 0, 1.0, 1.0, norms, ())
+    assert s.around == {"input"} and s.placed_norms == norms[:1]
+    assert s.ruled_norms == (*norms[:2], norms[3]) and norms_of(s) == {"input", "inside"}
+    assert norms_of(replace(s, norms=norms[3:])) == {"inside"}

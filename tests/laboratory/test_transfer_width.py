@@ -1,7 +1,5 @@
 """Does the learning rate transfer over widths? Curves by rule, exponents in d and in N."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -19,8 +17,8 @@ SMALL = {"heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "steps": 1, "device": 
 RATES = [2.0**-k for k in range(8, 2, -1)]
 
 
-def test_every_width_and_depth_has_a_curve_in_the_json() -> None:
-    t = dt.transfer("adam", [1, 2], RATES[:3], widths=[8, 16, 32], **SMALL)  # type: ignore[arg-type]
+def test_every_width_and_depth_has_a_curve_in_the_json():
+    t = dt.transfer("adam", [1, 2], RATES[:3], widths=[8, 16, 32], **SMALL)
     found = json.loads(t.to_json())
     assert [c["closure"] for c in found["closures"]] == list(RULES)
     rule = found["closures"][0]
@@ -32,18 +30,18 @@ def test_every_width_and_depth_has_a_curve_in_the_json() -> None:
     assert found["measure"]["width"] == [8, 16, 32]
 
 
-def head_and_rate(name: str, width: int) -> tuple[float, float, float]:
+def head_and_rate(name, width):
     """The head's effective size over Xavier's, its rate's, and fc1's, over those at width 32."""
     selection = Selection(optimizer="adam", placement="pre-ln")
     course = Course(selection.the_optimizer, Settings(width=32, device="cpu"), 1)
     (one,) = _candidates(selection, name, [{"N": 2, "d": width}], 32, course)
-    (c,) = one.trainer.constants.values()  # type: ignore[attr-defined]
+    (c,) = one.trainer.constants.values()
     head = c.parameter("encoder", None, "head", Role.HEAD)
     fc1 = c.parts[0].sublayers[1].parameters["fc1"]
     return c.head_multiplier * head.gain, c.head_multiplier * head.rate, fc1.rate
 
 
-def test_all_parametrisations_agree_at_the_base_and_part_from_there() -> None:
+def test_all_parametrisations_agree_at_the_base_and_part_from_there():
     base = {name: head_and_rate(name, 32) for name in RULES}
     assert base["rule"] == base["sp"]
     wide = {name: head_and_rate(name, 128) for name in RULES}
@@ -65,6 +63,6 @@ def test_all_parametrisations_agree_at_the_base_and_part_from_there() -> None:
         ({"rules": ["sp"]}, "rules was given without widths"),
     ],
 )
-def test_bad_input_is_one_sentence(given: dict[str, object], sentence: str) -> None:
+def test_bad_input_is_one_sentence(given, sentence):
     with pytest.raises(InputError, match=sentence):
-        dt.transfer("adam", [2], RATES, **{**SMALL, **given})  # type: ignore[arg-type]
+        dt.transfer("adam", [2], RATES, **{**SMALL, **given})

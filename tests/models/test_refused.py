@@ -74,11 +74,6 @@ def a_matrix(model):
     model.h[2].mlp.c_fc.weight = model.h[0].mlp.c_fc.weight
 
 
-def matrices_alone(model):
-    for block in model.h[1:]:
-        block.attn, block.mlp = model.h[0].attn, model.h[0].mlp
-
-
 def norms_alone(model):
     for block in model.h[1:]:
         block.ln_1, block.ln_2 = model.h[0].ln_1, model.h[0].ln_2
@@ -99,7 +94,6 @@ WITHOUT_LAW = {  # what the audit says, and apply_ where it says something else
     dense_first: ("layer 0 is attention,ffn, others are attention,ffn-swiglu, and no rule", FOR),
     without_the_last: ("layer 3 is attention, others are attention,ffn, and no rule here", FOR),
     a_matrix: (rf"{SHARED}mlp\.c_fc\.weight, and no law here is of shared layers", None),
-    matrices_alone: (rf"{SHARED}attn\.c_attn", None),
     norms_alone: (rf"{SHARED}ln_1\.weight", None),
     first_and_last: (rf"{SHARED}attn", None),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What counts in a branch: the size of its scores, its activation's degree, gradients, numbers."""
+"""What counts in a branch: its scores, its activation's degree, numbers; and what stays unknown."""
 
 from functools import partial
 
@@ -9,6 +9,7 @@ from torch import nn
 from written_models import Block, Stack, heads, joined
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.models import read
 
 D, K = 32, 8  # the width, and a head's
@@ -188,3 +189,83 @@ def test_a_long_loop_is_left_alone_with_a_sentence():
     assert "operations, as a loop over tokens has; one of more than" in reading.sublayers[1].why
     assert reading.sublayers[0].kind == "attention"
     assert seen == [(i, 6, f"sublayer {i + 1} of 6") for i in range(6)]
+
+
+# ------------------------------------------------------------------ branches by a formula
+
+
+class Branch(nn.Module):
+    """A branch from parameters and a formula of them."""
+
+    def __init__(self, formula, **shapes):
+        super().__init__()
+        for name, shape in shapes.items():
+            setattr(self, name, nn.Parameter(torch.randn(shape) / D**0.5))
+        self.formula = formula
+
+    def forward(self, x):
+        return self.formula(x, self)
+
+
+def branches(make, **options):
+    """A model whose feed-forward is another branch, and what is read of these."""
+    torch.manual_seed(0)
+    model = Stack(3, d=D, mlp=lambda d: make(), **options)
+    return model, read(model, X)
+
+
+def mixed(q, k, v):
+    return joined(F.scaled_dot_product_attention(heads(q), heads(k), heads(v)))
+
+
+def in_parts(x, p):
+    """Queries that are written part by part, as DeepSeek writes those with and without position."""
+    q = x.new_empty(*x.shape[:-1], D)
+    q[..., :4] = x @ p.q
+    q[..., 4:] = x @ p.r
+    return mixed(q, x @ p.k, x @ p.v) @ p.o
+
+
+def test_a_query_may_be_made_of_several_parameters():
+    shapes = {"q": (D, 4), "r": (D, D - 4)} | dict.fromkeys("kvo", (D, D))
+    _, reading = branches(lambda: Branch(in_parts, **shapes))
+    assert reading.understood
+    for s in reading.sublayers[1::2]:
+        rows = [(m.role, m.name.rpartition(".")[2], m.rows) for m in s.matrices]
+        assert s.kind == "attention" and rows == [
+            ("query", "q", [0, 4]), ("query", "r", [0, D - 4]), ("key", "k", [0, D]),
+            ("value", "v", [0, D]), ("output", "o", [0, D]),
+        ]  # fmt: skip
+
+
+def test_a_weight_that_is_computed_is_read_as_it_is_used():
+    formula = lambda x, p: F.relu(x @ (0.5 * p.a)) @ p.b  # noqa: E731
+    model, reading = branches(lambda: Branch(formula, a=(D, 64), b=(64, D)))
+    for s in reading.sublayers[1::2]:
+        fc1, fc2 = s.matrices
+        used = 0.5 * model.get_parameter(fc1.name)
+        assert fc1.computed and not fc2.computed
+        assert fc1.size == pytest.approx(float(used.square().mean().sqrt().detach()))
+
+
+def test_torchs_own_attention_multiplies_no_query_and_no_key_of_other_sizes_than_values():
+    """It then multiplies both by k^(-1/4), which together divides the scores by √k."""
+    formula = lambda x, p: mixed(x @ p.q, x @ p.k, x @ p.v) @ p.o  # noqa: E731
+    shapes = {"q": (D, 2 * D), "k": (D, 2 * D), "v": (D, D), "o": (D, D)}
+    for s in branches(lambda: Branch(formula, **shapes))[1].sublayers[1::2]:
+        assert s.kind == "attention" and [m.times for m in s.matrices] == pytest.approx([1.0] * 4)
+
+
+def test_what_is_not_understood_is_named_and_roles_fill_the_gap():
+    maps = (nn.Linear, D, 32), (nn.ReLU,), (nn.Linear, 32, 32), (nn.ReLU,), (nn.Linear, 32, D)
+    model, reading = branches(lambda: nn.Sequential(*(of(*sizes) for of, *sizes in maps)))
+    assert "h.0.mlp.0.weight" in reading.strange
+    assert read(model, X, roles={"fc1": "*.mlp.0.weight"}).understood
+    for wrong, roles, said in (
+        (model, {"fc9": "*"}, "unknown role 'fc9'"),
+        (model, {"fc1": "nothing"}, "no matrix without a role fits 'nothing'"),
+        (nn.Sequential(nn.Linear(D, D)), {}, "Sequential has no residual stream"),
+        (stack(line=lambda x, f, n: n.weight), {}, "does not depend on its inputs"),
+    ):
+        with pytest.raises(InputError, match=said):
+            read(wrong, X, roles=roles)
