@@ -92,7 +92,8 @@ def measure_power(
             jobs.append(
                 Job("repeated experiments", count, partial(in_threads, threads, some), keep)
             )
-    run_jobs(jobs, experiments, **work)
+    if stopped := run_jobs(jobs, experiments, **work):
+        raise SystemExit(stopped)
     variable = selection.the_stack.depths[0]
     layers = [depth[variable] for depth in depths]
     fits = [fit_exponent(layers, one) for first in sorted(batches) for one in batches[first]]

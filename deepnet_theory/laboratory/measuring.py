@@ -50,7 +50,7 @@ from deepnet_theory.laboratory.settings import (
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.models.factory import Factory, alone, factory_of
-from deepnet_theory.processes.jobs import Job, Work, run_until_stopped, travels
+from deepnet_theory.processes.jobs import Job, Work, run_jobs, travels
 from deepnet_theory.processes.keep import cache_of, digest
 from deepnet_theory.runtime import machine
 
@@ -132,7 +132,7 @@ def measure(
     cache = work["cache"] = cache_of(work.get("cache"))
     runs = _Runs(family, places, drawn)
     jobs = [*runs.jobs(None if cache is None else family.depends_on(), updates, eta)]
-    stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
+    stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
     measured = [place for place in places if runs.row(place)]
     followed = [*runs.following()]
     warnings = [*runs.findings(measured), *_drowning(followed)]

@@ -34,7 +34,6 @@ from deepnet_theory.models.factory import Made, load_known_factory
 from deepnet_theory.models.reading import Reader
 from deepnet_theory.models.recording import record
 from deepnet_theory.models.step import FinalState
-from deepnet_theory.processes.keep import is_installed
 
 # ---- an optimizer's step ----
 
@@ -114,7 +113,7 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
         ours = named(optimizer)
         return FirstStep(ours.name, partial(_of_class, stepping(ours), RATE))
     kind = optimizer.func if isinstance(optimizer, partial) else optimizer
-    code = "" if is_installed(kind) else None
+    code = "" if str(getattr(kind, "__module__", "")).startswith("torch.") else None
     if isclass(kind) and issubclass(kind, torch.optim.Optimizer):
         rate = optimizer.keywords.get("lr", RATE) if isinstance(optimizer, partial) else RATE
         return FirstStep(kind.__name__, partial(_of_class, optimizer, rate), code=code)

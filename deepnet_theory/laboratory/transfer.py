@@ -38,7 +38,7 @@ from deepnet_theory.processes.jobs import (
     Job,
     Work,
     cores,
-    run_until_stopped,
+    run_jobs,
     travels,
     with_advice,
 )
@@ -87,7 +87,7 @@ def train_all(
         )
         steps = layers * len(rates) * len(seeds) * sum(one.steps for one in trainers.values())
         work["processes"] = cores() if steps >= LONG and not torch.cuda.is_available() else 1
-    stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
+    stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
     if stopped and stopped != INTERRUPTION and not any(grids.values()):
         raise InputError(with_advice(stopped, NEEDS_LESS))
     return grids, stopped

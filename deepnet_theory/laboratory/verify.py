@@ -61,7 +61,7 @@ from deepnet_theory.laboratory.settings import (
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.laboratory.stepping import stepping
 from deepnet_theory.laboratory.trace import measure_quantities, quantity
-from deepnet_theory.processes.jobs import Job, Work, run_jobs, run_until_stopped, with_advice
+from deepnet_theory.processes.jobs import Job, Work, run_jobs, with_advice
 from deepnet_theory.runtime.machine import in_threads
 
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
@@ -189,7 +189,7 @@ def verify(
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
     with fitting_threads(settings) as threads:
         jobs = [at.job(threads, *one) for at in rows for one in at.asked(parts, names)]
-        stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
+        stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
     measured = [at for at in rows if at.complete]
     if stopped:
         if not measured and stopped != INTERRUPTION:
@@ -235,7 +235,11 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
     with fitting_threads(settings) as threads:
         jobs = [at.job(threads, FORESEEN, 1, partial(predict_depth, at.case)) for at in rows]
         last = partial(predict_shares, cases[-1])
-        run_jobs([*jobs, rows[-1].job(threads, SHARES, 1, last)], len(jobs) + 1, **work)
+        shares_too = [*jobs, rows[-1].job(threads, SHARES, 1, last)]
+        stopped = run_jobs(shares_too, len(shares_too), **work)
+    if stopped:
+        interrupted = stopped == INTERRUPTION
+        raise KeyboardInterrupt if interrupted else InputError(with_advice(stopped, NEEDS_LESS))
     points, warnings = [], []
     for at in rows:
         found, key = at.found[FORESEEN], depth_key(at.depth)

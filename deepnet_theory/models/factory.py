@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.definitions.files import require_file
 from deepnet_theory.definitions.outcome import InputError, guess, shown
-from deepnet_theory.processes.keep import is_installed, sources
+from deepnet_theory.processes.keep import sources
 
 DEPTH = 12  # what a factory that asks for a depth is given where none was
 WIDE_DEPTH = 2  # and where widths alone are compared
@@ -211,9 +211,7 @@ def load_known_factory(text: str) -> Factory:
         return replace(load_factory(text), text=f"{path}:{name}", code=sources(path.parent))
     found = load_factory(text)
     file = getattr(sys.modules[place], "__file__", None)
-    installed = is_installed(found.function)
-    code = "" if installed else None if file is None else sources(Path(file).parent)
-    return replace(found, text=text, code=code)
+    return replace(found, text=text, code=None if file is None else sources(Path(file).parent))
 
 
 def _again(name: str, text: str, code: str) -> Factory:

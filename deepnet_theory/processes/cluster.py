@@ -47,10 +47,13 @@ def cluster(address: str, note: Callable[[str], object] = lambda _: None) -> Ite
         why = (str(wrong).splitlines() or ["no reason is given"])[0]
         raise InputError(f"no Dask scheduler answers at {shown(address)}: {why}") from None
     try:
-        workers = _Workers(client)
+        try:
+            client.run(_facts)
+        except Exception as wrong:  # it travels by its name, and a worker's error comes as a text
+            raise InputError(f"a worker cannot import deepnet_theory: {wrong}") from None
         if not client.nthreads():
             note(f"the scheduler at {address} has no workers yet: waiting for the first")
-        yield workers
+        yield _Workers(client)
     finally:
         with suppress(Exception):  # a scheduler that has gone hears no farewell
             client.close(timeout=SECONDS)
@@ -69,34 +72,29 @@ class _Workers(Executor):
     """Dask's own executor, whose workers compare themselves with this machine."""
 
     def __init__(self, client: Any) -> None:
-        try:
-            client.run(_facts)
-        except Exception as wrong:  # it travels by its name, and a worker's error comes as a text
-            raise InputError(f"a worker cannot import deepnet_theory: {wrong}") from None
-        self._here, self._executor = _facts(), client.get_executor(pure=False)
+        self.executor, self.here = client.get_executor(pure=False), _facts()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """The future of work done by some worker."""
-        future: Future[Any] = self._executor.submit(
-            _on_worker, self._here, partial(fn, *args, **kwargs)
-        )
+        work = partial(fn, *args, **kwargs)
+        future: Future[Any] = self.executor.submit(_on_worker, self.here, work)
         return future
 
 
-def _facts() -> dict[str, str]:
+def _facts(threads: int = 1) -> dict[str, str]:
     """What decides a result's last bit here, and whether machines understand each other."""
-    return {**machine(), "distributed": version("distributed")}
+    return {**machine(), "distributed": version("distributed"), "--nthreads": str(threads)}
 
 
-def _on_worker(wanted: dict[str, str], work: Callable[[], Any]) -> Any:
+def _on_worker(here: dict[str, str], work: Callable[[], Any]) -> Any:
     from distributed import get_worker
 
     worker = get_worker()
-    require_alike(wanted, _facts(), worker.address, worker.state.nthreads)
+    require_alike(here, _facts(worker.state.nthreads), worker.address)
     return work()
 
 
-def require_alike(here: dict[str, str], there: dict[str, str], worker: str, threads: int) -> None:
+def require_alike(here: dict[str, str], there: dict[str, str], worker: str) -> None:
     """Raise :class:`InputError` where a worker's results would not be those of this machine."""
     for name in here | there:
         ours, theirs = (facts.get(name, "none")[:40] for facts in (here, there))
@@ -105,8 +103,3 @@ def require_alike(here: dict[str, str], there: dict[str, str], worker: str, thre
                 f"the worker {worker} has {name} {theirs}, and this machine {ours}: results would "
                 "depend on who computes them"
             )
-    if threads > 1:
-        raise InputError(
-            f"the worker {worker} does {threads} jobs at once in one process; start it with "
-            "--nthreads 1, and several of them with --nworkers"
-        )

@@ -21,7 +21,6 @@ from typing import Any, TypedDict, Unpack, cast
 
 from deepnet_theory.definitions.outcome import (
     INTERRUPTION,
-    DeepNetTheoryError,
     InputError,
     ran_out_of_memory,
     shown,
@@ -54,10 +53,6 @@ def silent(done: float, total: float, what: str) -> None:
     """Progress that nobody watches."""
 
 
-class ProcessDied(DeepNetTheoryError):  # noqa: N818  what happened, not whose error it is
-    """Whoever did the work ended before it was done."""
-
-
 @dataclass(frozen=True)
 class Job:
     """``work``, which travels by pickle, and what this process does with its result.
@@ -75,21 +70,14 @@ class Job:
     lasting: Callable[[Any], bool] = lambda result: True
 
 
-def run_jobs(
-    jobs: Iterable[Job],
-    total: float,
-    *,
-    processes: int | None = 1,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    cache: Kept = None,
-) -> None:
-    """Have the jobs done by :func:`executor_of`; a result is kept when it comes.
+def run_jobs(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
+    """Have the jobs done by :func:`executor_of`; why that ended early, or no word.
 
-    ``total`` is the cost of all. Raises what the work raises, and :class:`ProcessDied` where a
-    process ended; what was kept stays kept, and what has not begun is not submitted.
+    ``total`` is the cost of all. A result is kept when it comes. An interrupt (Ctrl-C), a process
+    that died and a lack of memory end the work, and lose nothing kept; what the work itself raises
+    is raised here.
     """
-    kept, told, done = cache_of(cache), progress or silent, 0.0
+    kept, told, done = cache_of(work.get("cache")), work.get("progress") or silent, 0.0
     running = dict[Future[Any], Job]()
 
     def keep(job: Job, result: Any) -> None:
@@ -107,7 +95,7 @@ def run_jobs(
             keep(job, result)
 
     try:
-        with executor_of(processes, executor) as where:
+        with executor_of(work.get("processes", 1), work.get("executor")) as where:
             room = getattr(where, "_max_workers", MANY) + 1  # few wait: an end leaves the others
             for job in jobs:
                 known = MISSING
@@ -123,29 +111,15 @@ def run_jobs(
                     receive(wait(running, return_when=FIRST_COMPLETED).done)
             while running:
                 receive(wait(running, return_when=FIRST_COMPLETED).done)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         name = type(error).__name__
         if name in ("CancelledError", "ClosedClientError"):  # of Dask
-            raise ProcessDied("the scheduler has gone") from None
+            return "the scheduler has gone"
         if isinstance(error, BrokenExecutor) or name == "KilledWorker":
-            died = "a process ended before its work was done (was memory short?)"
-            raise ProcessDied(died) from None
-        raise
-
-
-def run_until_stopped(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
-    """Have the jobs done by :func:`run_jobs`; why that ended early, or no word.
-
-    An interrupt (Ctrl-C), a process that died and a lack of memory end it, and lose nothing kept.
-    """
-    try:
-        run_jobs(jobs, total, **work)
-    except KeyboardInterrupt:
-        return INTERRUPTION
-    except ProcessDied as died:
-        return str(died)
-    except (MemoryError, RuntimeError) as wrong:
-        if not ran_out_of_memory(wrong):
+            return "a process ended before its work was done (was memory short?)"
+        if isinstance(error, KeyboardInterrupt):
+            return INTERRUPTION
+        if not ran_out_of_memory(error):
             raise
         return "memory ran out"
     return ""

@@ -11,12 +11,11 @@ import hashlib
 import json
 import os
 import platform
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
@@ -82,22 +81,19 @@ Kept = Cache | str | Path | bool | None  # how a cache is asked for
 def cache_of(given: Kept) -> Cache | None:
     """The cache of a folder, with True the user's own, else none.
 
-    Raises :class:`InputError` where a named folder cannot be made or holds other files.
+    Raises :class:`InputError` where a named folder cannot be made.
     """
     if given is None or given is False or isinstance(given, Cache):
         return given or None
     if given is True:
         folder = default_folder()
         return None if folder is None else Cache(folder)
-    refused, made = f"cannot keep anything in {shown(str(given))}", Cache(Path(given))
     try:
-        made.folder.mkdir(parents=True, exist_ok=True)
-        foreign = {*made.folder.iterdir()} - {*made.files()}
+        (folder := Path(given)).mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as wrong:
-        raise InputError(f"{refused}: {getattr(wrong, 'strerror', None) or wrong}") from None
-    if not str(given) or any(file.name[0] != "." for file in foreign):
-        raise InputError(f"{refused}: name a folder of its own, new or empty")
-    return made
+        why = getattr(wrong, "strerror", None) or wrong
+        raise InputError(f"cannot keep anything in {shown(str(given))}: {why}") from None
+    return Cache(folder)
 
 
 def default_folder() -> Path | None:
@@ -119,16 +115,6 @@ def sources(folder: Path) -> str:
     return hashlib.sha256(repr(named).encode()).hexdigest()
 
 
-def is_installed(value: object) -> bool:
-    """Whether a function or class, or the class of an object, is from an installed package."""
-    if isinstance(value, partial):
-        given = [one for one in (*value.args, *value.keywords.values()) if callable(one)]
-        return all(map(is_installed, (value.func, *given)))
-    root = sys.modules.get(str(getattr(value, "__module__", "")).partition(".")[0])
-    folders = Path(getattr(root, "__file__", None) or "").parts
-    return not {"site-packages", "dist-packages"}.isdisjoint(folders)
-
-
 @cache  # the code that runs is the code that was loaded
 def machine() -> dict[str, str]:
     """What decides the last bit of a result: code, versions, and the kind of the machine."""
@@ -138,9 +124,7 @@ def machine() -> dict[str, str]:
     rooms = sorted({file.parent for file in package.rglob("*.py")})
     code = hashlib.sha256("".join(map(sources, rooms)).encode()).hexdigest()
     facts = {"deepnet-theory": f"{__version__} {code}", "python": platform.python_version()}
-    for name in LIBRARIES:
-        with suppress(PackageNotFoundError):
-            facts[name] = version(name)
+    facts |= {name: version(name) for name in LIBRARIES}
     facts["cpu"] = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
     # not the card's name: to ask for it starts CUDA, and no process can be forked behind that
     facts["cuda"] = str(torch.version.cuda) if torch.cuda.is_available() else "none"
@@ -165,10 +149,7 @@ def plain(value: Any) -> object:
         name = f"{value.__module__}.{value.__qualname__}"
         return name if bound is None or isinstance(bound, type) else [name, bound]
     if hasattr(value, "untyped_storage"):  # a tensor
-        import torch
-
-        entries = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return [value.dtype, value.device, [*value.shape], hashlib.sha256(entries).hexdigest()]
+        return [value.dtype, value.device, [*value.shape], value.tolist()]
     if isinstance(value, Path) or type(value).__module__ in ("torch", "fractions"):
         return str(value)
     raise TypeError(f"{type(value).__name__} is no plain data")

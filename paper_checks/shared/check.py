@@ -29,7 +29,7 @@ from deepnet_theory.processes.jobs import (
     Progress,
     cores,
     environment_variable,
-    run_until_stopped,
+    run_jobs,
 )
 from deepnet_theory.processes.keep import Kept, cache_of, sources
 from paper_checks.shared.claim import (
@@ -288,7 +288,7 @@ def check(
         for c in sorted(chosen.values(), key=lambda c: -c.cost(full))
     ]
     total = sum(job.cost for job in jobs)
-    stopped = run_until_stopped(
+    stopped = run_jobs(
         jobs, total, processes=count, executor=executor, progress=progress, cache=opened
     )
     return Checked(

@@ -72,7 +72,6 @@ BAD = {  # what is typed, and what its one sentence says
     "cache drop": "valid are: show, clear",
     "verify --optimizer sgd --cache c --no-cache": "cache was given with --no-cache",
     "verify --optimizer sgd --cache /dev/null": "cannot keep anything in '/dev/null'",
-    "verify --optimizer sgd --cache /": "name a folder of its own",
     "predict mine.py:plain --optimizer adam": "unexpected extra argument (mine.py:plain)",
     "audit mine.py": "is not of the form FILE.py:FACTORY",
     "audit mine.py:plain": "Linear has no residual stream",

@@ -5,11 +5,11 @@ import re
 import pytest
 import torch
 
+from deepnet_theory.cli.claims import runner
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.laboratory import verify
-from deepnet_theory.processes import jobs
+from deepnet_theory.laboratory import measuring, transfer, verify
 
 SELECT = "--optimizer adam --depths 1,2"
 WORDS = {
@@ -55,7 +55,7 @@ def asked(monkeypatch, unmeasured):
         found.append([re.sub(" at 0x[0-9a-f]+", "", repr(job.work)) for job in work])
         raise Refusal("nothing is done")
 
-    for room in (jobs, verify):
+    for room in (runner(), measuring, transfer, verify):
         monkeypatch.setattr(room, "run_jobs", run_jobs)
     return found
 

@@ -10,7 +10,7 @@ from torch import nn
 import deepnet_theory as dt
 from deepnet_theory import apply_
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.processes import jobs
+from deepnet_theory.laboratory import transfer
 
 BOTH = ("as published (symmetric)", "recommended for training (complete)")
 SMALL = ["--width", "8", "--heads", "2", "--tokens", "4", "--seeds", "2", "--depths", "1,2"]
@@ -75,7 +75,7 @@ def test_a_training_warns_of_unstable_constants_unless_quiet(cli, monkeypatch, t
     def run_jobs(*_, **__):
         raise Refusal("nothing is done")
 
-    monkeypatch.setattr(jobs, "run_jobs", run_jobs)
+    monkeypatch.setattr(transfer, "run_jobs", run_jobs)
     for optimizer, closure, unstable in (("adam", "symmetric", True), ("adam", "complete", False)):
         path = tmp_path / f"{closure}.json"
         derivation = dt.derive(optimizer, closure=closure)

@@ -101,15 +101,15 @@ def test_the_name_holds_the_code_of_the_package_and_of_a_folder(tmp_path):
     assert sources(tmp_path) != before
 
 
-def test_a_folder_that_holds_other_files_is_refused(tmp_path):
-    (tmp_path / "mine.txt").write_text("1")
-    with pytest.raises(InputError, match="name a folder of its own"):
-        cache_of(tmp_path)
-    cache = cache_of(tmp_path / "new")
+def test_a_cache_that_is_cleared_loses_its_results_and_no_other_file(tmp_path):
+    (mine := tmp_path / "mine.json").write_text("1")
+    with pytest.raises(InputError, match="cannot keep anything in"):
+        cache_of(mine)
+    cache = cache_of(tmp_path)
     cache.put(1, FOUND)
-    assert cache_of(tmp_path / "new").get(1, Found) == FOUND
+    assert cache_of(tmp_path).get(1, Found) == FOUND
     cache.clear()
-    assert cache.files() == [] and cache_of(False) is None
+    assert cache.files() == [] and mine.exists() and cache_of(False) is None
 
 
 def test_a_user_without_a_home_keeps_nothing(monkeypatch, capsys):
