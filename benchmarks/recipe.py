@@ -79,7 +79,7 @@ class Learned(Embedding):
         site = Site("embedding")
         self.positions = self.own("positions", made, site, Role.EMBEDDING, "embedding", fans=fans)
 
-    def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         """(batch, tokens) → (batch, tokens, width)."""
         x = F.embedding(tokens, self.weight) + self.positions
         return normalise(math.sqrt(self.width) * x, self.norm) if self.normed else x

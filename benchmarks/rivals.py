@@ -245,7 +245,7 @@ def model_of(run: Run, form: Form, device: str) -> Model:
     if arm.is_standard:
         table, width = model.embed.weight, run.size[0]
         table.mul_(STD * math.sqrt(width))
-        places = math.sqrt(2) * STD * sinusoids(0, form.window, width, table)
+        places = math.sqrt(2) * STD * sinusoids(form.window, width, table)
         model.embed.forward = lambda tokens: F.embedding(tokens, table) + places  # type: ignore
     if model.head.bias is not None:
         whole, cut, _ = text(device)

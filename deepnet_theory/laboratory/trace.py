@@ -139,7 +139,7 @@ def _watch(residual: Residual, trace: Trace) -> list[RemovableHandle]:
 
     def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         if not normalises_sum:
-            stream = args[3] if residual.parallel else inputs[0]
+            stream = args[2] if residual.parallel else inputs[0]
             take("branch_weight", size(output.detach() - stream.detach()) / size(inputs[0]))
         inputs.clear()
         # gradients arrive from the last sublayer to the first

@@ -9,24 +9,20 @@ from deepnet_theory.definitions.constants import (
     PartConstants,
     SublayerConstants,
 )
-from deepnet_theory.runtime.branches import Cache, Context, math_attention
+from deepnet_theory.runtime.branches import math_attention
 from deepnet_theory.runtime.building import (
     build,
-    from_torch,
     initialise_,
-    load,
     load_constants,
-    save,
     schema,
     start_head_,
-    unstack,
 )
 from deepnet_theory.runtime.linear import Description, described
 from deepnet_theory.runtime.model import Model
 
 __all__ = [
-    "Architecture", "Cache", "Constants", "Context", "Description", "Model",
-    "PartConstants", "SublayerConstants", "build", "described", "from_torch",
-    "initialise_", "load", "load_constants", "math_attention", "save",
-    "schema", "start_head_", "unstack",
+    "Architecture", "Constants", "Description", "Model",
+    "PartConstants", "SublayerConstants", "build", "described",
+    "initialise_", "load_constants", "math_attention",
+    "schema", "start_head_",
 ]  # fmt: skip

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -37,28 +36,6 @@ def math_attention() -> Iterator[None]:
     """Compute attention by plain products, which forward-mode derivatives (JVPs) need."""
     with sdpa_kernel(SDPBackend.MATH):
         yield
-
-
-class Cache:
-    """Keys and values of the tokens seen so far, a pair an attention."""
-
-    def __init__(self) -> None:
-        self.length = 0  # tokens seen
-        self.pairs: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-
-
-class Context(NamedTuple):
-    """How attention sees: masks, True where a key may be seen, and the cache of generation.
-
-    A mask is (batch, 1, 1 or tokens, keys), the seeds in the batch.
-    """
-
-    mask: Tensor | None = None
-    memory_mask: Tensor | None = None
-    cache: Cache | None = None
-
-
-ALONE = Context()
 
 
 class Branch(nn.Module):
@@ -122,29 +99,13 @@ class Attention(Branch):
         self.grouped = a.kv_width != a.width
         self.causal = causal and not self.crosses
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """(…, tokens, width) → the same; a cross-attention reads ``memory`` (…, keys, width)."""
-        mask, memory_mask, cache = context
-        q = self.queries(x)  # (batch, heads, tokens, head_width), batch = k·batch
-        if self.crosses and cache is not None and self in cache.pairs:
-            k, v = cache.pairs[self]  # the memory does not change
-        else:
-            source = x if not self.crosses or memory is None else memory
-            k, v = self.keys(source), self.values(source)
-            if cache is not None:
-                if not self.crosses and self in cache.pairs:
-                    past_k, past_v = cache.pairs[self]
-                    k, v = torch.cat([past_k, k], dim=2), torch.cat([past_v, v], dim=2)
-                cache.pairs[self] = k, v
-        allowed = memory_mask if self.crosses else mask
-        causal = self.causal and q.shape[2] > 1  # one new token may see all that went before
-        if causal and (allowed is not None or q.shape[2] != k.shape[2]):
-            ones = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
-            past = ones.tril(k.shape[2] - q.shape[2])  # (tokens, keys)
-            allowed, causal = (past if allowed is None else past & allowed), False
+        source = x if not self.crosses or memory is None else memory
+        q, k, v = self.queries(x), self.keys(source), self.values(source)
         y = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=allowed, is_causal=causal, enable_gqa=self.grouped, scale=self.scale
-        )  # (batch, heads, tokens, head_width)
+            q, k, v, is_causal=self.causal, enable_gqa=self.grouped, scale=self.scale
+        )  # (batch, heads, tokens, head_width), batch = k·batch
         y = y.transpose(1, 2).reshape(x.shape)
         y = torch.sigmoid(self.gate(x)) * y if self.gates else self.inner(y)
         result: Tensor = self.output(y)
@@ -192,7 +153,7 @@ class FeedForward(_Hidden):
     fc1: Linear
     fc2: Linear
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
         result: Tensor = self.fc2(self.dropout(self.inner(self.hidden(x))))
         return result
@@ -222,7 +183,7 @@ class GatedFeedForward(_Hidden):
     up: Linear
     down: Linear
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
         hidden = F.silu(self.gate(x)) * self.up(x)
         if (router := self._modules.get("router")) is not None:

@@ -1,9 +1,8 @@
-"""From constants, a file or the weights of ``torch.nn`` to a model; and from a model to a file."""
+"""From constants, their file or the weights of ``torch.nn`` to a model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.files import write_bytes
-from deepnet_theory.definitions.outcome import InputError, MissingExtraError, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.runtime.branches import KINDS
 from deepnet_theory.runtime.linear import Make, described
-from deepnet_theory.runtime.machine import DTYPES, device_of, require_dtype
+from deepnet_theory.runtime.machine import device_of, require_dtype
 from deepnet_theory.runtime.model import Model
 
 
@@ -134,135 +132,9 @@ def start_head_(head: nn.Module, counts: Tensor) -> None:
     bias.copy_((logs - logs.mean()).to(bias).expand_as(bias))
 
 
-@torch.no_grad()
-def unstack(model: Model, seed: int) -> Model:
-    """One seed of a stacked model as a model of its own, with copied parameters."""
-    stacked = list(described(model))
-    if model.seeds is None or not 0 <= seed < model.seeds:
-        raise InputError(f"there is no seed {seed} in a model of {model.seeds} seeds")
-    first = stacked[0][0]
-    vectors = any(not d.is_matrix for _, d in stacked)
-    make = Make(None, torch.device("meta"), first.dtype, vectors, model.constants.architecture.bias)
-    single = Model(model.constants, make).to_empty(device=first.device)
-    single.tie_()
-    for (target, _), (source, _) in zip(described(single), stacked, strict=True):
-        target.copy_(source[seed])
-    single.train(model.training)
-    return single
-
-
 def schema() -> dict[str, Any]:
     """The JSON Schema of a constants file, as it ships in the package."""
     text = (resources.files("deepnet_theory.definitions") / "constants.schema.json").read_text(
         "utf-8"
     )
     return dict(json.loads(text))
-
-
-def save(model: Model, path: str | Path) -> None:
-    """Write parameters and constants into one safetensors file, by atomic replacement.
-
-    Raises :class:`MissingExtraError`, and :class:`InputError` where it cannot be written.
-    """
-    try:
-        from safetensors.torch import save as to_bytes
-    except ImportError:
-        raise MissingExtraError("safetensors", "runtime") from None
-    metadata = {"constants": model.constants.to_json()}
-    if model.seeds is not None:
-        metadata["seeds"] = str(model.seeds)
-    tensors = {name: p.detach().contiguous() for name, p in model.named_parameters()}
-    write_bytes(Path(path), to_bytes(tensors, metadata))
-
-
-def load(
-    path: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
-) -> Model:
-    """The model in a file that :func:`save` wrote; no code of the file is ever run.
-
-    Raises :class:`InputError` for a file that is damaged or does not fit its constants.
-    """
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError:
-        raise MissingExtraError("safetensors", "runtime") from None
-    where = device_of(device)
-    if dtype is not None:
-        require_dtype(dtype)
-    if not Path(path).is_file():  # a pipe would be waited for
-        raise InputError(f"cannot read {str(path)!r}: there is no such regular file")
-    name = repr(str(path))
-    try:
-        with safe_open(str(path), framework="pt", device=str(where)) as file:
-            metadata = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"cannot read {name} as safetensors: {shown(str(error))}") from None
-    if "constants" not in metadata:
-        raise InputError(f"{name} carries no constants; was it written by save()?")
-    constants = checked(Constants.from_json(metadata["constants"]))
-    seeds = metadata.get("seeds")
-    if seeds is not None and not (seeds.isdecimal() and len(seeds) < 7 and int(seeds) > 0):
-        raise InputError(f"{name} names {shown(seeds)} as its number of seeds")
-    for key, tensor in tensors.items():
-        if tensor.dtype not in DTYPES:
-            raise InputError(f"{name}: the tensor {key!r} is of {tensor.dtype}")
-    layers = sum(p.layers * len(p.sublayers) for p in constants.parts)
-    if layers > 10 * len(tensors):
-        raise InputError(f"{name} holds too few tensors for its {layers} sublayers")
-    # the largest sizes a hostile file could claim cost nothing on meta before they are compared
-    vectors = any(key.endswith((".gain", ".bias")) for key in tensors)
-    kept = next((t.dtype for t in tensors.values()), torch.float32)
-    model = Model(
-        constants,
-        Make(
-            None if seeds is None else int(seeds), torch.device("meta"), dtype or kept, vectors,
-            constants.architecture.bias,
-        ),
-    )  # fmt: skip
-    # every parameter once: a tied head is the embedding
-    expected = {key: p.shape for key, p in model.named_parameters()}
-    shapes = {key: t.shape for key, t in tensors.items()}
-    if wrong := {key for key, _ in expected.items() ^ shapes.items()}:
-        raise InputError(f"{name} does not fit its constants: see the tensor {min(wrong)!r}")
-    model = model.to_empty(device=where)
-    model.tie_()
-    with torch.no_grad():
-        for key, parameter in model.named_parameters():
-            parameter.copy_(tensors[key])
-    return model
-
-
-def from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Translate a state_dict of ``torch.nn`` into one of a layer, a part, or ``Model.parts``.
-
-    A ``Transformer…Layer`` becomes a layer, a ``TransformerEncoder`` or ``Decoder`` a part; the
-    packed q/k/v matrix is cut in three; α that ``apply_`` saved are left out. Raises
-    :class:`InputError` at a name that is none of theirs.
-    """
-    cross = {k.rsplit("multihead_attn.", 1)[0] for k in state if "multihead_attn." in k}
-    result: dict[str, Tensor] = {}
-    for key, tensor in state.items():
-        *outer, field = key.split(".")
-        if field == "_extra_state":
-            continue
-        place = [p for p in outer if p in ("encoder", "decoder", "layers") or p.isdigit()]
-        prefix = "".join(f"{p}." for p in place)
-        last = 2 if prefix in cross else 1  # the feed-forward's place in the layer
-        attention = f"{prefix}{int('multihead_attn' in outer)}.branch"
-        vector = "gain" if field == "weight" else field  # a norm's
-        match [*outer[len(place) :], field]:
-            case ["norm", _]:
-                result[f"{prefix}final_norm.{vector}"] = tensor
-            case ["self_attn" | "multihead_attn", "in_proj_weight" | "in_proj_bias"]:
-                for name, block in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                    result[f"{attention}.{name}.{field[8:]}"] = block  # (width, width) or (width,)
-            case ["self_attn" | "multihead_attn", "out_proj", _]:
-                result[f"{attention}.output.{field}"] = tensor
-            case ["linear1" | "linear2" as which, _]:
-                result[f"{prefix}{last}.branch.fc{which[-1]}.{field}"] = tensor
-            case ["norm1" | "norm2" | "norm3" as which, _]:
-                result[f"{prefix}{int(which[-1]) - 1}.norms.0.{vector}"] = tensor
-            case _:
-                raise InputError(f"{key!r} is no parameter of a torch.nn Transformer layer")
-    return result

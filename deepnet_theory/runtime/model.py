@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from deepnet_theory.definitions.constants import Constants, PartConstants, Placed
 from deepnet_theory.definitions.expression import OperatorAlgebra, fold
@@ -19,7 +18,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
 from deepnet_theory.definitions.sublayer import Norm as NormSpec
 from deepnet_theory.definitions.sublayer import Role, norm
-from deepnet_theory.runtime.branches import ALONE, Branch, Cache, Context, branch
+from deepnet_theory.runtime.branches import Branch, branch
 from deepnet_theory.runtime.linear import Described, Linear, Make, Norm, Site, normalise
 
 # --------------------------------------------------------------------------- the residual equation
@@ -83,13 +82,12 @@ class Residual(Described):
             setattr(self, name, self.own(name, entries, site, Role.RESIDUAL_GAIN, name, start))
 
     def forward(
-        self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE,
-        total: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+        self, x: Tensor, memory: Tensor | None = None, total: Tensor | None = None
+    ) -> Tensor:
         """x_l → x_{l+1}, (…, tokens, width) → the same; ``total`` is the sum to be joined."""
 
         def G(x: Tensor) -> Tensor:
-            y: Tensor = self.branch(x, memory, context)
+            y: Tensor = self.branch(x, memory)
             y = y if self.dropout is None else self.dropout(y)
             if self.residual_gain is None or (line is None and RESIDUAL_GAIN in self.learnt):
                 return y
@@ -157,7 +155,7 @@ class Embedding(Described):
         site, role = Site("embedding"), Role.EMBEDDING
         self.weight = self.own("weight", weight, site, role, "embedding", fans=fans)
 
-    def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         """(batch, tokens) → (…, width); with seeds (k, …), or one text for all, → (k, …, width)."""
         w = self.weight
         if w.dim() == 2:
@@ -166,14 +164,14 @@ class Embedding(Described):
             k = w.shape[0]
             tokens = tokens.expand(k, *tokens.shape) if tokens.dim() == 2 else tokens
             x = w[torch.arange(k, device=tokens.device).view(k, 1, 1), tokens]
-        positions = sinusoids(start, tokens.shape[-1], self.width, x)
+        positions = sinusoids(tokens.shape[-1], self.width, x)
         return normalise(math.sqrt(self.width) * x + positions, self.norm)
 
 
-def sinusoids(start: int, tokens: int, width: int, like: Tensor) -> Tensor:
+def sinusoids(tokens: int, width: int, like: Tensor) -> Tensor:
     """Sinusoidal positions (tokens, width): sines in the first half, cosines in the second."""
     half = (width + 1) // 2
-    t = torch.arange(start, start + tokens, device=like.device, dtype=torch.float64)
+    t = torch.arange(tokens, device=like.device, dtype=torch.float64)
     rate = torch.arange(half, device=like.device, dtype=torch.float64) / half
     angle = t[:, None] * 1e4**-rate  # (tokens, half)
     return torch.cat([angle.sin(), angle.cos()], dim=1)[:, :width].to(like.dtype)
@@ -182,14 +180,14 @@ def sinusoids(start: int, tokens: int, width: int, like: Tensor) -> Tensor:
 class Layer(nn.Sequential):  # FSDP of torch 2.11 wraps no ModuleList
     """A group of residual sublayers: the unit that checkpointing, FSDP and DDP wrap."""
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """(…, tokens, width) → the same."""
         read = x
         for residual in self:
             if residual.parallel:
-                x = residual(read, memory, context, x)
+                x = residual(read, memory, x)
             else:
-                read, x = x, residual(x, memory, context)
+                read, x = x, residual(x, memory)
         return x
 
 
@@ -202,7 +200,6 @@ class Part(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         a, kind_of_norm = c.architecture, norm(c.norm)
-        self.checkpoint = False  # recompute the layers' activations in the backward pass
         self.layers = nn.ModuleList()
         if layers is None:
             layers = [[Placed(c.the_placement, s) for s in part.sublayers]] * part.layers
@@ -224,13 +221,10 @@ class Part(nn.Module):
         if c.the_placement.final_norm:
             self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name))
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
         for layer in self.layers:
-            if self.checkpoint and torch.is_grad_enabled():
-                x = checkpoint(layer, x, memory, context, use_reentrant=False)
-            else:
-                x = layer(x, memory, context)
+            x = layer(x, memory)
         return x if self.final_norm is None else self.final_norm(x)
 
 
@@ -264,98 +258,31 @@ class Model(nn.Module):
         if self.constants.architecture.tied_head:
             self.head.weight = self.embed.weight
 
-    def body(
-        self, x: Tensor, memory: Tensor | None = None, *, padding: Tensor | None = None,
-        memory_padding: Tensor | None = None, cache: Cache | None = None,
-    ) -> Tensor:  # fmt: skip
+    def body(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """Hidden states → the stack's output F before the head.
 
         ``x`` is (batch, tokens, width), with seeds (k, batch, tokens, width) or (k, tokens, width);
-        ``memory`` is the *input* of the encoder, alike. Paddings, (batch, tokens) or (k, batch,
-        tokens), are True at tokens that are not to be seen.
+        ``memory`` is the *input* of the encoder, alike.
         """
-        return self.decode(
-            x, self.encode(memory, padding=memory_padding),
-            padding=padding, memory_padding=memory_padding, cache=cache,
-        )  # fmt: skip
-
-    def encode(self, memory: Tensor | None, *, padding: Tensor | None = None) -> Tensor | None:
-        """The encoder's output in an encoder–decoder, which its cross-attentions read."""
-        if len(self.parts) == 1:
-            if memory is not None:
-                raise InputError("a stack of one part takes no memory")
-            return None
-        if memory is None:
+        *before, last = self.parts.values()
+        if before and memory is None:
             raise InputError("an encoder-decoder needs its memory: the encoder's input")
-        encoder = next(iter(self.parts.values()))
-        output: Tensor = encoder(memory, None, Context(self._mask(padding, memory)))
+        if memory is not None and not before:
+            raise InputError("a stack of one part takes no memory")
+        output: Tensor = last(x, *(encoder(memory) for encoder in before))
         return output
 
-    def decode(
-        self, x: Tensor, encoded: Tensor | None, *, padding: Tensor | None = None,
-        memory_padding: Tensor | None = None, cache: Cache | None = None,
-    ) -> Tensor:  # fmt: skip
-        """The last part's output, given the encoder's (None in a stack of one part)."""
-        *_, last = self.parts.values()
-        mask = self._mask(padding, x)
-        memory_mask = None if encoded is None else self._mask(memory_padding, encoded)
-        output: Tensor = last(x, encoded, Context(mask, memory_mask, cache))
-        if cache is not None:
-            cache.length += x.shape[-2]
-        return output
-
-    def forward(
-        self, tokens: Tensor, memory: Tensor | None = None, *, padding: Tensor | None = None,
-        memory_padding: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    def forward(self, tokens: Tensor, memory: Tensor | None = None) -> Tensor:
         """Token ids (batch, tokens) → logits, both with a leading k for seeds; ``memory`` alike."""
-        source = None if memory is None else self.embed(memory)
         x = self.embed(tokens)  # (batch, tokens, width)
-        x = self.body(x, source, padding=padding, memory_padding=memory_padding)
-        return self.logits(x)
+        return self.logits(self.body(x, None if memory is None else self.embed(memory)))
 
     def logits(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.constants.head_multiplier * x)
         return logits
-
-    @torch.no_grad()
-    def generate(
-        self, tokens: Tensor, steps: int, memory: Tensor | None = None, *,
-        memory_padding: Tensor | None = None, temperature: float = 0.0,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:  # fmt: skip
-        """Continue (batch, tokens) by ``steps``, greedily at temperature 0, each computed once."""
-        if not self.constants.parts[-1].causal:
-            raise InputError("only a causal decoder generates")
-        cache = Cache()
-        source = None if memory is None else self.embed(memory)
-        encoded = self.encode(source, padding=memory_padding)
-        new = tokens
-        for _ in range(steps):
-            x = self.embed(new, cache.length)
-            x = self.decode(x, encoded, memory_padding=memory_padding, cache=cache)
-            logits = self.logits(x)[..., -1, :]  # (batch, vocab)
-            if temperature > 0:
-                p = (logits / temperature).softmax(-1)
-                new = torch.multinomial(p, 1, generator=generator)
-            else:
-                new = logits.argmax(-1, keepdim=True)
-            tokens = torch.cat([tokens, new], dim=-1)
-        return tokens
 
     def residuals(self) -> Iterator[Residual]:
         """Every residual sublayer in the order of the forward pass, each with its ``site``."""
         for module in self.parts.modules():
             if isinstance(module, Residual):
                 yield module
-
-    def _mask(self, padding: Tensor | None, x: Tensor) -> Tensor | None:
-        """The attention mask (k·batch, 1, 1, keys) of a padding, True where a key may be seen."""
-        if padding is None:
-            return None
-        return (~padding).expand(x.shape[:-1]).reshape(-1, 1, 1, x.shape[-2])
-
-    def checkpoint_(self, on: bool = True) -> None:
-        """Recompute each layer's activations in the backward pass instead of keeping them."""
-        for part in self.parts.values():
-            part.checkpoint = on  # type: ignore[assignment]

@@ -12,7 +12,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import Selection
 
 pytest.importorskip("torch")
-from deepnet_theory.runtime import Model, build, load, load_constants, save
+from deepnet_theory.runtime import Model, build, load_constants
 
 from .hostile import RANDOM, ended, tried
 from .texts import spoiled
@@ -79,21 +79,3 @@ def test_no_constants_file_breaks_the_builder(tmp_path, draw):
         content = bytes(spoiled(draw, json.dumps(data).encode(), range(256)))
     path.write_bytes(content)
     read(path, lambda p: build(load_constants(p)))
-
-
-@cache
-def saved(folder):
-    """The bytes of a model's file."""
-    derivation = deriving.derive(Selection(optimizer="lamb"))
-    save(build(deriving.export(derivation, 1, width=8, heads=2, vocab=8)), folder / "whole")
-    return (folder / "whole").read_bytes()
-
-
-@tried(ORDINARY)
-@given(draw=RANDOM)
-def test_no_model_file_breaks_the_reader(tmp_path, draw):
-    pytest.importorskip("safetensors")
-    whole, path = saved(tmp_path), tmp_path / "m.safetensors"
-    header = whole.rindex(b"}") + 1  # what lies behind it are numbers, all of which are good
-    path.write_bytes(bytes(spoiled(draw, whole[:header], range(256))) + whole[header:])
-    read(path, load)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from published_rules import SMALL, rule
 from torch import nn
+from translated import unstack
 
 from deepnet_theory.definitions.assumption import assumptions
 from deepnet_theory.definitions.outcome import InputError, Verdict
@@ -26,7 +27,6 @@ from deepnet_theory.laboratory.trace import (
     take_trace,
 )
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime import unstack
 from deepnet_theory.runtime.branches import ACTIVATIONS
 
 EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")

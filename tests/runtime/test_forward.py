@@ -1,14 +1,15 @@
-"""The forward pass: one model and a stack of seeds, placements, masks, the cache."""
+"""The forward pass: one model and a stack of seeds, placements, masks."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from translated import unstack
 
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placements
-from deepnet_theory.runtime import build, from_torch, unstack
+from deepnet_theory.runtime import build
 from deepnet_theory.runtime.model import Residual
 
 STACKS = ("encoder", "decoder", "encoder-decoder")
@@ -34,14 +35,12 @@ def test_a_stack_of_seeds_is_the_models_side_by_side(constants, index, stack, pl
         for p in model.parameters():
             p.add_(0.1 * torch.randn(p.shape, dtype=F64))
     tokens = torch.randint(50, (3, 2, 7))
-    padding = torch.zeros(3, 2, 7, dtype=torch.bool)
-    padding[:, 1, 5:] = True
     memory = sources(stack, tokens)
-    logits = model(tokens, memory, padding=padding)
+    logits = model(tokens, memory)
     assert logits.shape == (3, 2, 7, 50)
     for s in range(3):
         own = None if memory is None else memory[s]
-        single = unstack(model, s)(tokens[s], own, padding=padding[s])
+        single = unstack(model, s)(tokens[s], own)
         torch.testing.assert_close(logits[s], single, rtol=0, atol=1e-12)
     # the same text for every seed
     shared = model(tokens[0], None if memory is None else memory[0].expand(3, 2, 5))
@@ -68,7 +67,7 @@ def test_the_written_line_is_the_placements_equation(constants, placement):
 @pytest.mark.parametrize("stack", STACKS)
 @settings(max_examples=10)
 @given(seen=st.integers(1, 7), seed=st.integers(0, 99))
-def test_nothing_leaks_from_the_future_or_from_padding(constants, stack, seen, seed):
+def test_nothing_leaks_from_the_future(constants, stack, seen, seed):
     model = build(constants(stack), dtype=F64)
     a = torch.randint(50, (1, 8), generator=torch.Generator().manual_seed(seed))
     b = a.clone()
@@ -76,25 +75,6 @@ def test_nothing_leaks_from_the_future_or_from_padding(constants, stack, seen, s
     memory = sources(stack, a)
     changed = (model(a, memory) - model(b, memory))[0, :seen].abs().max()
     assert (changed > 0) == (stack == "encoder")  # an encoder sees everything
-    hidden = torch.arange(8)[None] >= seen
-    unseen = (model(a, memory, padding=hidden) - model(b, memory, padding=hidden))[0, :seen]
-    assert unseen.abs().max() == 0
-
-
-@pytest.mark.parametrize("stack", ["decoder", "encoder-decoder"])
-@pytest.mark.parametrize("kv_heads", [None, 2, 1])
-def test_generation_with_the_cache_is_generation_without(constants, stack, kv_heads):
-    model = build(constants(stack, kv_heads=kv_heads), dtype=F64)
-    tokens = torch.randint(50, (2, 4))
-    memory = sources(stack, tokens)
-    slow = tokens
-    for _ in range(6):
-        slow = torch.cat([slow, model(slow, memory)[:, -1:].argmax(-1)], dim=1)
-    assert torch.equal(model.generate(tokens, 6, memory), slow)
-    sampled = model.generate(
-        tokens, 6, memory, temperature=1.0, generator=torch.Generator().manual_seed(1)
-    )
-    assert sampled.shape == (2, 10)
 
 
 @pytest.mark.parametrize("stack", ["decoder", "encoder-decoder"])
@@ -128,8 +108,6 @@ def test_what_does_not_fit_a_model_is_refused(constants):
     for call, says in (
         (lambda: build(constants("encoder-decoder"))(tokens), "memory"),
         (lambda: model(tokens, tokens), "no memory"),
-        (lambda: model.generate(tokens, 1), "causal"),
-        (lambda: from_torch({"conv.weight": torch.zeros(1)}), r"conv\.weight"),
     ):
         with pytest.raises(InputError, match=says):
             call()

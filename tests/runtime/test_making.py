@@ -7,12 +7,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from translated import unstack
 
 import deepnet_theory as dt
 from deepnet_theory import start_head_
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import Role, norms, sublayers
-from deepnet_theory.runtime import build, described, initialise_, unstack
+from deepnet_theory.runtime import build, described, initialise_
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
 
 

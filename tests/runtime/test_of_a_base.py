@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import functional
+from translated import unstack
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.models.step import update
-from deepnet_theory.runtime import build, unstack
+from deepnet_theory.runtime import build
 
 WIDTHS, BASE, SEEDS = (64, 256), 64, 6
 MUON = optimizer("muon").expression
