@@ -1,6 +1,7 @@
 """Errors planted in the source at random: how many of them do the fast tests see?
 
     python benchmarks/mutants.py [--sample 300] [--seed 0] [--seconds 60] [--again PAGE]
+        [--kept DIR]
 
 A mutant is one change: a number by 1, another operator or comparison, `and` for `or`, a sign or a
 `not` lost, None for what is returned, or the condition of a refusal that never holds. The places
@@ -11,7 +12,8 @@ executes which statement. Against a mutant run those that execute it, cheap and 
 until one fails or the CPU seconds are spent, in a fork of a process that has imported everything
 but the package. Tests that search the source for a text would see any change of it, and are left
 out.
-``--again`` meets the survivors of an earlier page once more.
+``--again`` meets the survivors of an earlier page once more. ``--kept`` is a folder where the same
+command, of the same source, goes on after it was stopped.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import ast
 import builtins
 import functools
 import importlib
+import json
 import os
 import pickle
 import random
@@ -263,24 +266,28 @@ def forked(tree: Path, limit: int, work: Callable[[], int]) -> int:
 
 
 def record(tree: Path) -> Seen:
-    """What the fast tests cost and execute, the cheapest first."""
+    """What the fast tests cost and execute, the cheapest first; kept in the tree."""
     file = tree / "record.pickle"
+    if file.exists():
+        return dict(pickle.loads(file.read_bytes()))
 
     def work() -> int:
         SourceFileLoader.source_to_code = Record.load
         plugin = Record()
         code = pytest.main([*OPTIONS, *(t for t in TESTS if Path(t).exists())], [plugin])
         tests = {t: seen for t, seen in plugin.tests.items() if t not in plugin.failed}
-        file.write_bytes(pickle.dumps(tests))
+        ordered = sorted(tests.items(), key=lambda test: test[1][0])
+        file.write_bytes(pickle.dumps(dict(ordered)))
         return int(code)
 
     code = forked(tree, 10**6, work)
     seen: Seen = pickle.loads(file.read_bytes())
     if code not in (0, pytest.ExitCode.TESTS_FAILED) or not seen:
+        file.unlink()
         raise SystemExit(f"the fast tests do not run without a mutant (exit code {code})")
     if code:
         print("some of the fast tests fail without a mutant", flush=True)
-    return dict(sorted(seen.items(), key=lambda test: test[1][0]))
+    return seen
 
 
 def run(tests: Sequence[str], most: float) -> int:
@@ -333,7 +340,9 @@ def fate(mutant: Mutant, tree: Path, seen: Seen, most: float) -> str:
 def copied(tree: Path) -> Path:
     """The folder, with a copy of what the tests need."""
     for name in (PACKAGE, "tests", "paper_checks", "docs", "pyproject.toml"):
-        copy = partial(shutil.copytree, ignore=shutil.ignore_patterns("__pycache__"))
+        copy = partial(
+            shutil.copytree, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+        )
         (copy if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tree / name)
     return tree
 
@@ -377,6 +386,7 @@ def main() -> None:
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--seconds", type=whole(), default=60)
     parser.add_argument("--again", type=Path, metavar="PAGE", help="the survivors of this page")
+    parser.add_argument("--kept", type=Path, metavar="DIR", help="where a stopped run goes on")
     parser.add_argument("-o", "--output", type=output, default=RESULTS)
     asked = parser.parse_args()
     found = all_mutants()
@@ -389,10 +399,16 @@ def main() -> None:
         importlib.import_module(module)
     fates: dict[Mutant, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        tree = copied(Path(folder))
+        kept = asked.kept or Path(folder)
+        kept.mkdir(parents=True, exist_ok=True)
+        tree, file = copied(kept), kept / "fates.json"
         seen = record(tree)
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         for mutant in found[: asked.sample]:
-            fates[mutant] = fate(mutant, tree, seen, asked.seconds)
+            if (key := repr(mutant)) not in known:
+                known[key] = fate(mutant, tree, seen, asked.seconds)
+                file.write_text(json.dumps(known), encoding="utf-8")
+            fates[mutant] = known[key]
             print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
             asked.output.write_text(page(fates, of, asked.seconds), encoding="utf-8")
 
