@@ -139,8 +139,3 @@ class Audit(Displayed):
             **{name: written(getattr(reading, name)) for name in kept},
             "sublayers": [s.to_dict() for s in self.sublayers],
         }
-
-    def __repr__(self) -> str:
-        count = len(self.differences)
-        findings = f", {count} finding{'s' * (count > 1)}" if count else ""
-        return f"Audit({self.verdict}, against {self.against}{findings})"

@@ -68,7 +68,8 @@ def drawn(figure: Figure) -> Plot:
         axes = canvas.subplots(1, count, sharex=True, sharey=True, squeeze=False)[0]
         for one, (title, series) in zip(axes, figure.panels, strict=False):
             one.set_title("\n".join(textwrap.wrap(title, 44)))
-            _panel(one, series, figure)
+            panel(one, series, figure)
+        fit(axes[0], figure)
         axes[0].set_ylabel(figure.y_label)
         handles: dict[str, Any] = {}
         for one in axes:
@@ -80,14 +81,15 @@ def drawn(figure: Figure) -> Plot:
     return Plot(_themed(file.getvalue(), f"{figure.y_label} against {figure.x_label}"))
 
 
-def _panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
+def panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
+    """One panel: its series, the level, and an axis that names the sizes that were measured."""
     from matplotlib.ticker import LogLocator
 
     everything = [s for _, panel in figure.panels for s in panel]
     named = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
     every = {x for s in everything for x, _ in s.line if x > 0} | named or {1.0}
-    xlim, ylim = (min(every) / 1.12, max(every) * 1.12), ends(everything, figure)
-    axes.set(xscale="log", yscale="linear" if figure.linear else "log", xlim=xlim, ylim=ylim)
+    axes.set(xscale="log", yscale="linear" if figure.linear else "log")
+    axes.set_xlim(min(every) / 1.12, max(every) * 1.12)
     axes.set_xlabel(figure.x_label)
     for one in series:
         _series(axes, one, figure.linear)
@@ -131,26 +133,21 @@ def _has(x: float, *ys: float, linear: bool = False) -> bool:
     return x > 0 and (linear or ys[0] > 0) and all(map(math.isfinite, (x, *ys)))
 
 
-def ends(series: list[Series], figure: Figure) -> tuple[float, float]:
-    """The ends of the upright axis.
+def fit(axes: Axes, figure: Figure) -> None:
+    """Give a logarithmic axis a span of :data:`FLAT` at least; cut what diverged.
 
-    A logarithmic one spans :data:`FLAT` at least. A linear one with a level ends as far above the
-    level as the lowest point lies below it: what diverged is cut.
+    A linear one with a level ends as far above the level as the lowest point is away from it.
     """
-    marks = [m for s in series for m in (*s.marks, *s.band)]
-    heights = [y for m in marks for y in ((m.y,) if m.of_x else m[1:4])]
-    heights += [y for s in series for _, y in s.line]
-    ys = [y for y in heights if math.isfinite(y) and (figure.linear or y > 0)]
-    low, high = min(ys, default=1.0), max(ys, default=1.0)
+    low, high = axes.get_ylim()
     if not figure.linear:
-        low, high, centre = low / 1.25, high * 1.25, math.sqrt(low * high)
-        return min(low, centre / math.sqrt(FLAT)), max(high, centre * math.sqrt(FLAT))
-    if figure.level is not None:
-        level = figure.level[0]
-        high = min(max(high, level), max(low, level) + max(abs(level - low), 0.05 * abs(level)))
-        low = min(low, level)
-    room = (high - low or 1.0) / 16
-    return low - room, high + room
+        centre, span = math.sqrt(low * high), max(high / low, FLAT)
+        axes.set_ylim(centre / math.sqrt(span), centre * math.sqrt(span))
+    elif figure.level is not None:
+        level, series = figure.level[0], [s for _, panel in figure.panels for s in panel]
+        heights = [y for s in series for _, y in (*s.line, *(mark[:2] for mark in s.marks))]
+        lowest = min(filter(math.isfinite, heights), default=level)
+        away = max(abs(level - lowest), 0.05 * abs(level))
+        axes.set_ylim(top=min(high, max(level, lowest) + 1.1 * away))
 
 
 def _themed(svg: str, label: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from deepnet_theory.definitions.measurement import Result
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.report import document as doc
 
@@ -14,25 +15,15 @@ if TYPE_CHECKING:
     from deepnet_theory.report.figure import Plot
 
 # Text, not functions: what shows one kind of result pays for no other's imports. By the name of the
-# result's class: a module of this room, and its functions that give document, line and figures.
+# result's class: a module of this room, and its function that composes the document.
 SHOWN = {
-    "Audit": ("audit", "document", "", ""),
-    "Comparison": ("tables", "comparison", "", ""),
-    "Derivation": ("rule", "document", "one_line", ""),
-    "Judgement": ("tables", "scheme", "", ""),
-    "Result": ("experiment", "document", "lines", "figures"),
-    "WidthDerivation": ("tables", "wide", "wide_line", ""),
+    "Audit": "audit.document",
+    "Comparison": "tables.comparison",
+    "Derivation": "rule.document",
+    "Judgement": "tables.scheme",
+    "Result": "experiment.document",
+    "WidthDerivation": "tables.wide",
 }
-DOCUMENT, LINE, FIGURES = 1, 2, 3
-
-
-def _asked(result: object, what: int, **more: Any) -> Any:
-    name = type(result).__name__
-    function = SHOWN[name][what]
-    if not function:
-        raise InputError(f"a {name} has no plot")
-    module = import_module(f"deepnet_theory.report.{SHOWN[name][0]}")
-    return getattr(module, function)(result, **more)
 
 
 def composed(result: Any) -> doc.Document:
@@ -41,7 +32,9 @@ def composed(result: Any) -> doc.Document:
         return result
     if (name := type(result).__name__) not in SHOWN:
         return doc.Document(name, (doc.Listing(result.to_json()),))
-    document: doc.Document = _asked(result, DOCUMENT)
+    module, function = SHOWN[name].split(".")
+    compose = getattr(import_module(f"deepnet_theory.report.{module}"), function)
+    document: doc.Document = compose(result)
     return document
 
 
@@ -66,29 +59,34 @@ def page(result: object) -> str:
     return whole(composed(result))
 
 
-def line(result: object) -> str:
+def line(result: Any) -> str:
     """A result as an interpreter shows it; a piece of one whole."""
     if isinstance(result, doc.Document):
         return text(result)
-    shown: str = _asked(result, LINE)
-    return shown
+    if isinstance(result, Result):
+        from deepnet_theory.report.experiment import lines
+
+        return lines(result)
+    name = type(result).__name__
+    rule = f": {result.rows[0].told()}" if name == "Derivation" else ""
+    verdict = getattr(result, "verdict", "")
+    return f"<{name} of {composed(result).title}{rule}{f'; {verdict}' * bool(verdict)}>"
 
 
-def plot(result: object, **asked: Any) -> Plot:
+def plot(result: object, variable: str | None = None, rivals: Sequence[Result] = ()) -> Plot:
     """The first figure of a measured or predicted result; a notebook shows it, ``save`` writes it.
 
-    ``variable``, the size to draw against, and ``rivals``, other rules' measurements, apply to an
-    experiment. Raises :class:`InputError` for a result without a figure.
+    ``variable`` is the size to draw against, ``rivals`` are other rules' measurements. Raises
+    :class:`InputError` for a result without a figure.
     """
+    from deepnet_theory.report.experiment import figures
     from deepnet_theory.report.figure import drawn
 
-    name = type(result).__name__
-    if name not in SHOWN:
-        drawable = ", ".join(kind for kind, shown in SHOWN.items() if shown[FIGURES])
-        raise InputError(f"a {name} cannot be plotted; valid are: {drawable}")
-    drawings = _asked(result, FIGURES, **asked)
+    if not isinstance(result, Result):
+        raise InputError(f"a {type(result).__name__} has no plot; valid are: Result")
+    drawings = figures(result, variable, rivals)
     if not drawings:
-        raise InputError(f"this {name} has no point to draw: nothing finite was measured")
+        raise InputError("this Result has no point to draw: nothing finite was measured")
     return drawn(drawings[0])
 
 

@@ -77,12 +77,6 @@ def _parts(derivation: Derivation) -> dict[str, doc.Document]:
     return {part.title.lower(): part for part in parts if any(doc.said([part]))}
 
 
-def one_line(derivation: Derivation) -> str:
-    """A derivation as an interpreter shows it."""
-    rule = derivation.rows[0].told()
-    return f"<Derivation of {title(derivation.selection)}: {rule}; {derivation.verdict}>"
-
-
 def title(selection: Selection) -> str:
     """The network and what trains it."""
     optimizer = selection.the_optimizer.name if selection.optimizer else selection.update
@@ -163,7 +157,6 @@ def beside(derivation: Derivation) -> tuple[doc.Document, ...]:
     return (
         *_consequences(derivation),
         doc.Document("Remarks", derivation.remarks),
-        doc.Document("Setting", (_setting(derivation.selection),)),
         doc.Document(
             "Assumptions", (doc.terms((a.name, a.statement) for a in derivation.assumptions),)
         ),
@@ -182,20 +175,6 @@ def _consequences(derivation: Derivation) -> Iterator[doc.Document]:
 def _consequence(c: Consequence) -> tuple[doc.Words, ...]:
     words = ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words)
     return c.name, owner(c.part, c.sublayer), doc.Formula(c.text), words
-
-
-def _setting(selection: Selection) -> doc.Table:
-    """What was selected, in formulas and words."""
-    layers = (f"{part.depth} layers of {part.described}" for part in selection.the_stack.parts)
-    return doc.terms(
-        (
-            ("update", doc.Formula(selection.the_optimizer.update)),
-            ("sublayer", doc.Formula(selection.the_placement.equation)),
-            ("stack", "; ".join(layers)),
-            ("norm", selection.norm),
-            ("method", selection.method or "-"),
-        )
-    )
 
 
 # ---- the steps ----

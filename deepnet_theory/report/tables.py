@@ -142,13 +142,6 @@ def wide_title(derivation: WidthDerivation) -> str:
     return f"{title(derivation.table.selection)} across {dimension}"
 
 
-def wide_line(derivation: WidthDerivation) -> str:
-    """A derivation in width as an interpreter shows it."""
-    rates = (f"{row.role} {row.rate}" for row in derivation.table.rows if row.rate is not None)
-    once = ", ".join(dict.fromkeys(rates))
-    return f"<WidthDerivation of {wide_title(derivation)}: rates {once}; {derivation.verdict}>"
-
-
 def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
     """The table, its numbers and conventions; with the ``proof`` sizes and every step too."""
     table, depth = derivation.table, derivation.depth
