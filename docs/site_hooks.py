@@ -33,7 +33,7 @@ from deepnet_theory.definitions.sublayer import norms
 from deepnet_theory.report.document import GREEK
 from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.sizes.answer import Answer, for_training, in_depth
-from deepnet_theory.sizes.width import width_table
+from deepnet_theory.sizes.width import texts, width_table
 
 ROOT = Path(__file__).parents[1]
 # pages that stand elsewhere in the tree: what they match, and where they stand on the site
@@ -115,7 +115,7 @@ def _row(named: str, answer: Answer) -> dict[str, Any]:
     shares: dict[str, list[str]] = {}
     for share in answer.parameters:
         if share.standing == "dominant":
-            shares.setdefault(str(share.balancing), []).append(share.parameter)
+            shares.setdefault(str(share.balancing), []).append(share.place.parameter)
     return {
         "named": named,
         "rule": [entry.to_dict() for entry in answer.rule.entries],
@@ -137,7 +137,7 @@ def widths() -> dict[str, list[dict[str, Any]]]:
     for name in OPTIMIZERS:
         roles: dict[tuple[str, ...], list[str]] = {}
         for row in width_table(Selection(optimizer=name, layer=LAYERS[-1])).rows:
-            sizes = row.texts()
+            sizes = texts(row)
             if row.role.endswith(MATRICES) and row.role != "tied-head":
                 key = tuple(str(sizes[size]) for size in ("init", "multiplier", "rate"))
                 roles.setdefault(key, []).append(row.role)

@@ -47,7 +47,9 @@ def test_multipliers_are_exported_for_the_derived_rule_alone(derivation):
     attention = dt.export(derivation, depth=100).parts[0].sublayers[0]
     assert attention.parameters["output"].rate == 1.0
     assert attention.parameters == {
-        p.parameter: p.at(N=100) for p in derivation.parameters if p.sublayer == "attention"
+        p.place.parameter: p.at(N=100)
+        for p in derivation.parameters
+        if p.place.sublayer == "attention"
     }
     own = dt.own_rule(derivation.selection, "1", "1")
     assert dt.export(derivation, depth=100, rule=own).parts[0].sublayers[0].parameters == {}

@@ -29,14 +29,9 @@ from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
 from deepnet_theory.proof.witness import sizes
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.table import ParameterRow
 from deepnet_theory.sizes.update import FULL, LOW_RANK
-from deepnet_theory.sizes.width import (
-    HEAD,
-    TIED,
-    Scale,
-    WidthRow,
-    WidthTable,
-)
+from deepnet_theory.sizes.width import HEAD, TIED, Scale, WidthTable, texts
 
 SIZES = ("multiplier", "init", "gradient", "update", "action")
 NUMBERS = (*SIZES, "rate", "epsilon", "decay", "coupled_decay")
@@ -47,7 +42,7 @@ MATRICES = "slopes on explicit matrices"
 # ---- what explicit matrices show of a row ----
 
 
-def update_of(table: WidthTable, row: WidthRow) -> Node:
+def update_of(table: WidthTable, row: ParameterRow) -> Node:
     """The update that a row takes: above its floors, and a library's for what is 0."""
     optimizer = table.selection.the_optimizer
     root = optimizer.expression.root
@@ -56,7 +51,7 @@ def update_of(table: WidthTable, row: WidthRow) -> Node:
     return root if explicit.moves_zeros(root) else optimizer.from_zero.root
 
 
-def seen(table: WidthTable, row: WidthRow, width: int, backward: float = 1.0) -> Seen:
+def seen(table: WidthTable, row: ParameterRow, width: int, backward: float = 1.0) -> Seen:
     """The sizes of a row at a width, where the gradient of its outputs has the size δ."""
     at = {**AT_ONE, "d": width}
     inputs, outputs = (round(n.at(**at)) for n in row.place.shape)
@@ -69,7 +64,7 @@ def seen(table: WidthTable, row: WidthRow, width: int, backward: float = 1.0) ->
     return explicit.see(update_of(table, row), practice, drawn, aligned=table.alignment == FULL)
 
 
-def slopes(table: WidthTable, row: WidthRow, head: WidthRow) -> dict[str, Slope]:
+def slopes(table: WidthTable, row: ParameterRow, head: ParameterRow) -> dict[str, Slope]:
     """The slopes of a row's sizes behind a head, which sends δ back where a logit's is 1."""
     if row.place.shape[1] == ONE:
         return explicit.slopes(lambda width: seen(table, row, width))
@@ -79,11 +74,11 @@ def slopes(table: WidthTable, row: WidthRow, head: WidthRow) -> dict[str, Slope]
 class OfRow:
     """What is shown of each number of a row."""
 
-    def __init__(self, table: WidthTable, row: WidthRow) -> None:
+    def __init__(self, table: WidthTable, row: ParameterRow) -> None:
         self.table, self.row, self.head = table, row, table.row("head")
         self.is_tied, self.is_head = row.role == TIED, row.role == "head"
         if self.is_tied:  # the matrix as the head that reads its rows, and as the embedding
-            place = replace(row.place, role="head", kind=Role.HEAD, shape=HEAD)
+            place = replace(row.place, parameter="head", kind=Role.HEAD, shape=HEAD)
             self.head, row = replace(row, place=place), replace(row, multiplier=ONE)
         self.slopes = slopes(table, row, self.head)
 
@@ -169,11 +164,11 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
     """A fact for each number of each row, what comes of the depth divided out."""
     wide = in_width(table, depth)
     rows = () if depth is None else depth.parameters
-    shares = {(p.part, p.sublayer, p.parameter): p.share for p in rows if p.exponent < 0}
-    known: dict[WidthRow, tuple[dict[str, Shown], Shown]] = {}
+    shares = {p.place: p.share for p in rows if p.exponent < 0}
+    known: dict[ParameterRow, tuple[dict[str, Shown], Shown]] = {}
     for printed, row in zip(table.rows, wide.rows, strict=True):
         place = row.place
-        alike = replace(row, place=replace(place, part="", sublayer="", parameter=""), starved=None)
+        alike = replace(row, place=replace(place, part="", depth="", sublayer=""), share=None)
         if alike not in known:
             of_row = OfRow(wide, row)
             known[alike] = of_row.numbers(), of_row.refusal()
@@ -186,7 +181,7 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             alone = bare is None or bare.symbols <= {"d"}  # the rule in depth has the others
             yield replace(own, stated=_text(stated), holds=own.holds and alone)
         yield fact(f"{of}/refused", row.refused, refused)
-        starved = _text(shares.get((place.part, place.sublayer, place.parameter)))
+        starved = _text(shares.get(place))
         yield fact(f"{of}/starved", _text(printed.starved), exactly(starved, "its share in depth"))
 
 
@@ -201,20 +196,20 @@ def in_width(table: WidthTable, depth: Derivation | None) -> WidthTable:
     eta, known = parse(depth.rule.eta), {}
     moved = in_weights(table.selection) if table.form != FORWARD else {}
     for p in depth.parameters:
-        by = moved.get((p.sublayer, p.parameter), {})
-        alpha = parse(depth.rule.entry(p.part, p.sublayer).alpha)
+        by = moved.get((p.place.sublayer, p.place.parameter), {})
+        alpha = parse(depth.rule.entry(p.place.part, p.place.sublayer).alpha)
         decay = p.decay * alpha ** by.get("weight_decay", 0) if p.decay else ONE
-        known[p.part, p.sublayer, p.parameter] = {
-            "init": (p.size or ONE) * alpha ** by.get("gain", 0),
-            "rate": eta * p.rate * alpha ** by.get("rate", 0),
-            "epsilon": p.epsilon * alpha ** by.get("epsilon", 0),
+        known[p.place] = {
+            "init": (p.init or ONE) * alpha ** by.get("gain", 0),
+            "rate": eta * (p.rate or ONE) * alpha ** by.get("rate", 0),
+            "epsilon": (p.epsilon or ONE) * alpha ** by.get("epsilon", 0),
             "decay": decay,
             "coupled_decay": decay,
         }
     other = {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
 
-    def bare(row: WidthRow) -> WidthRow:
-        times = known.get((row.place.part, row.place.sublayer, row.place.parameter), other)
+    def bare(row: ParameterRow) -> ParameterRow:
+        times = known.get(row.place, other)
         numbers = ((name, getattr(row, name), by) for name, by in times.items())
         return replace(row, **{name: size / by for name, size, by in numbers if size is not None})
 
@@ -287,7 +282,7 @@ class WidthDerivation(Displayed):
             "rule": [entry.to_dict() for entry in depth.rule.entries] if depth else [],
             "eta": depth.rule.eta if depth else "1",
             "closure": table.closure or None,
-            "roles": [row.texts() for row in table.rows],
+            "roles": [texts(row) for row in table.rows],
             "forced": list(table.forced),
             "conventions": list(table.conventions),
             "steps": depth.to_dict()["steps"] if depth else [],

@@ -165,7 +165,7 @@ def beside(derivation: Derivation) -> tuple[doc.Document, ...]:
 
 def _consequences(derivation: Derivation) -> Iterator[doc.Document]:
     """What follows from the rule as powers of the depth: of the scaled matrices, of the others."""
-    beside = {f"share-{share.parameter}" for share in derivation.parameters}
+    beside = {f"share-{share.place.parameter}" for share in derivation.parameters}
     for name, other in ("Consequences", False), ("Parameters that beta does not reach", True):
         rows = (_consequence(c) for c in derivation.consequences if (c.name in beside) is other)
         table = doc.table(CONSEQUENCE, rows)

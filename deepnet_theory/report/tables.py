@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import Judgement, Row
     from deepnet_theory.sizes.layers import Layers
     from deepnet_theory.sizes.monomial import Monomial
-    from deepnet_theory.sizes.width import WidthRow
+    from deepnet_theory.sizes.table import ParameterRow
 
 
 def comparison(c: Comparison) -> doc.Document:
@@ -184,7 +184,7 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
 
 
 def _table(
-    rows: Iterable[WidthRow],
+    rows: Iterable[ParameterRow],
     columns: Mapping[str, str],
     ratio: Callable[[Monomial], float] | None = None,
 ) -> doc.Table:

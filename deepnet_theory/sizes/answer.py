@@ -198,7 +198,9 @@ class Answer(Displayed):
         dominant: dict[tuple[str, Monomial], dict[str, None]] = {}
         for row in self.table.parameters:
             if row.standing == "dominant":
-                dominant.setdefault((row.part, row.balancing), {})[row.role.value] = None
+                dominant.setdefault((row.place.part, row.balancing), {})[row.place.kind.value] = (
+                    None
+                )
         for (part, balancing), roles in dominant.items():
             yield (
                 f"stepped at the same learning rate, the {', '.join(roles)} parameters of the "
@@ -256,8 +258,9 @@ def consequences(table: Table) -> Iterator[Consequence]:
 
 def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
     part, kind = row.of.part, row.kind
-    rows = (p for p in table.parameters if p.part == part.name and p.sublayer in kind.members)
-    scaled = next(p for p in rows if p.role is Role.SCALED)
+    where = [(part.name, name, Role.SCALED) for name in kind.members]
+    places = ((p, p.place) for p in table.parameters)
+    scaled = next(p for p, at in places if (at.part, at.sublayer, at.kind) in where)
     squares = "S*r^2: bounded where independent branches stay near the identity"
     sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
     quantities = [
@@ -281,11 +284,12 @@ def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
 def share_consequences(rows: Iterable[ParameterRow]) -> Iterator[Consequence]:
     """The shares as consequences, one for each kind of parameter besides the scaled matrices."""
     for row in rows:
-        if row.role is Role.SCALED:
+        if row.place.kind is Role.SCALED:
             continue
-        meaning = f"{row.parameter}'s share of the output change (scaled matrices = 1)"
-        name = f"share-{row.parameter}"
-        yield Consequence(name, meaning, row.share, row.part, row.sublayer, row.standing)
+        at = row.place
+        meaning = f"{at.parameter}'s share of the output change (scaled matrices = 1)"
+        name = f"share-{at.parameter}"
+        yield Consequence(name, meaning, row.share, at.part, at.sublayer, row.standing)
 
 
 def by_kind(rows: Iterable[Consequence], *fields: str) -> dict[str, Any]:

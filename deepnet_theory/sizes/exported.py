@@ -56,16 +56,13 @@ from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.rule import Rule as SizedRule
 from deepnet_theory.sizes.rule import at_sizes
-from deepnet_theory.sizes.table import Table
+from deepnet_theory.sizes.table import D, ParameterRow, Place, Table
 from deepnet_theory.sizes.update import FULL, HALF, is_coupled
 from deepnet_theory.sizes.width import (
     TIED,
-    D,
     K,
-    Place,
     Point,
     Scale,
-    WidthRow,
     places,
     require_multipliers,
     require_one_rate,
@@ -367,7 +364,7 @@ _OUTER = {
 
 def _outer_rows(
     selection: Selection, point: Point, alignment: str, a: Architecture, stepped: Steps
-) -> dict[str, WidthRow]:
+) -> dict[str, ParameterRow]:
     """The rows outside of the branches, by their names in the constants."""
     roles = {p.role: p for p in places(selection)}
     token = roles["token-embedding"]
@@ -395,7 +392,7 @@ def _part(
     index: int,
     c: Constants,
     shallow: Constants | None,
-    rows: Sequence[WidthRow],
+    rows: Sequence[ParameterRow],
     scale: Scale,
     coupled: bool,
 ) -> PartConstants:
@@ -424,7 +421,7 @@ def _over(s: SublayerConstants, base: SublayerConstants) -> SublayerConstants:
     )  # fmt: skip
 
 
-def _outside(row: WidthRow, scale: Scale, a: Architecture, eta: float) -> ParameterConstants:
+def _outside(row: ParameterRow, scale: Scale, a: Architecture, eta: float) -> ParameterConstants:
     """What a parameter outside the stack starts with; its decay keeps the share of a step."""
     gain = 0.0 if row.init is None else 1.0
     if row.role == "head" and row.init is not None:
@@ -435,7 +432,7 @@ def _outside(row: WidthRow, scale: Scale, a: Architecture, eta: float) -> Parame
 
 
 def _times(
-    model: ParameterConstants, row: WidthRow, scale: Scale, coupled: bool,
+    model: ParameterConstants, row: ParameterRow, scale: Scale, coupled: bool,
     deep: ParameterConstants | None = None,
 ) -> ParameterConstants:  # fmt: skip
     """What a parameter steps with in depth, over that of the base's depth, times the width's."""

@@ -14,21 +14,65 @@ from math import comb
 
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, RuleEntry, number
 from deepnet_theory.definitions.rule import Rule as Texts
-from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import MATRICES, Role
+from deepnet_theory.definitions.selection import Part, Selection
+from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import falling
 from deepnet_theory.sizes.rule import Balanced, Kind, Rule, solve_rule, written
+from deepnet_theory.sizes.update import Step
 
 STABLE, LAZY, UNSTABLE = "stable", "lazy", "unstable"
 DEPTHS = ("N", "M")
 
+Shape = tuple[Monomial, Monomial]
+D = Monomial.of("d")
+COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot vector enters
+SQUARE: Shape = (D, D)
+
 # An update of degree q > 0 gives a parameter at 0 no step at all; libraries then take its ratio
 # as 1, which is degree 0, as done here.
-STARTS_AT_ZERO = frozenset(
-    {Role.NORM_BIAS, Role.OUTPUT_BIAS, Role.INNER_BIAS, Role.QUERY_BIAS, Role.KEY_BIAS}
-)
+STARTS_AT_ZERO = frozenset(Role) - MATRICES - {Role.NORM_GAIN, Role.RESIDUAL_GAIN}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a parameter stands, the depth that its part grows by, and its shape (n_in, n_out).
+
+    ``kind`` is what an initialisation does with it.
+    """
+
+    part: str
+    depth: str
+    sublayer: str
+    parameter: str
+    kind: Role
+    shape: Shape = COLUMN
+
+    @property
+    def role(self) -> str:
+        """Its public name."""
+        return role_name(self.parameter).replace("_", "-")
+
+    @property
+    def is_matrix(self) -> bool:
+        return self.kind in MATRICES
+
+    @property
+    def starts_at_zero(self) -> bool:
+        return self.kind in STARTS_AT_ZERO
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is stored with a row a token, as ``nn.Embedding`` has it."""
+        return self.kind is Role.EMBEDDING
+
+
+def places_of(part: Part, law: laws.Law) -> Iterator[Place]:
+    """Every parameter of one kind of sublayer of a part."""
+    for name, role in parameters(law):
+        shape = SQUARE if role in MATRICES else COLUMN
+        yield Place(part.name, part.depth, law.sublayer.name, name, role, shape)
 
 
 @dataclass(frozen=True)
@@ -80,42 +124,57 @@ class SublayerRow:
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """One parameter of one kind of sublayer at the rule; None stands for 0.
+    """What one parameter starts and steps with, in depth, in width or in both.
 
-    ``gradient`` and ``update`` are of one such parameter, per η; ``share`` is what all of them
-    move the output by, the scaled matrices by 1. ``size`` is its own at the start.
+    ``init`` is its size at the start, None where it is 0: in depth over Xavier's, in width the root
+    mean square of its entries. ``gradient`` and ``update`` are of one such parameter, per η.
+    ``refused`` says why a ``rate`` is None. In depth ``share`` is what all such parameters move the
+    output by, the scaled matrices by 1. In width ``multiplier`` is c, and ``action`` is c times
+    what an update adds to an output.
     """
 
-    part: str
-    sublayer: str
-    parameter: str
-    role: Role
-    depth: str
-    size: Monomial | None
-    gradient: Monomial | None
-    update: Monomial | None
-    share: Monomial | None
-    rate: Monomial  # what its learning rate is multiplied with
-    epsilon: Monomial
-    decay: Monomial | None
+    place: Place
+    init: Monomial | None
+    gradient: Monomial | None = None
+    update: Monomial | None = None
+    rate: Monomial | None = None  # what its learning rate is multiplied with
+    epsilon: Monomial | None = None
+    decay: Monomial | None = None
+    share: Monomial | None = None
+    multiplier: Monomial | None = None
+    action: Monomial | None = None
+    coupled_decay: Monomial | None = None
+    refused: str | None = None
+    coupled_refused: str | None = None
+    step: Step | None = None  # the update's law, in its own gradient, size and counts
+
+    @property
+    def role(self) -> str:
+        return self.place.role
 
     @property
     def texts(self) -> dict[str, str]:
         """What it starts and steps with, by the names that constants have."""
-        values = zip(KNOBS, (self.size, self.rate, self.epsilon, self.decay), strict=True)
+        values = zip(KNOBS, (self.init, self.rate, self.epsilon, self.decay), strict=True)
         return {knob: str(value or 0) for knob, value in values}
 
     def at(self, **depth: int) -> ParameterConstants:
         return ParameterConstants(*(number(text, **depth) for text in self.texts.values()))
 
     def to_dict(self) -> dict[str, str]:
-        where = {"part": self.part, "sublayer": self.sublayer, "name": self.parameter}
-        return {**where, "role": self.role, **self.texts}
+        at = self.place
+        where = {"part": at.part, "sublayer": at.sublayer, "name": at.parameter}
+        return {**where, "role": at.kind, **self.texts}
+
+    @property
+    def starved(self) -> Monomial | None:
+        """Its share where that falls with the depth: its rate stays, since more is a choice."""
+        return self.share if self.exponent < 0 else None
 
     @property
     def exponent(self) -> Fraction:
         """The exponent of its share in the part's own depth."""
-        return self.share.exponent(self.depth) if self.share else Fraction(0)
+        return self.share.exponent(self.place.depth) if self.share else Fraction(0)
 
     @property
     def standing(self) -> str:
@@ -155,30 +214,30 @@ class Table:
         """What every parameter starts and steps with at a depth, by part and sublayer."""
         found: dict[tuple[str, str], dict[str, ParameterConstants]] = {}
         for row in self.parameters:
-            found.setdefault((row.part, row.sublayer), {})[row.parameter] = row.at(**depth)
+            at = row.place
+            found.setdefault((at.part, at.sublayer), {})[at.parameter] = row.at(**depth)
         return found
 
     def _parameters(self) -> Iterator[ParameterRow]:
-        norm = self.selection.the_norm
         for part in self.rule.parts:
-            for sublayer in {s.name: s for s in part.part.layer}.values():
-                law = laws.law(self.selection.the_placement, sublayer, norm)
-                for name, role in parameters(law):
-                    if role is not Role.NORM_BIAS or norm.bias:
-                        yield self._parameter(part, law, name, role)
+            for sublayer in dict.fromkeys(part.part.layer):
+                law = laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
+                for place in places_of(part.part, law):
+                    yield self._parameter(part, law, place)
 
-    def _parameter(self, part: Balanced, law: laws.Law, name: str, role: Role) -> ParameterRow:
+    def _parameter(self, part: Balanced, law: laws.Law, place: Place) -> ParameterRow:
+        name, role = place.parameter, place.kind
         degrees = self.rule.update
         kind = part.kind_of(law.sublayer.name)
         gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
-        size = gains[name] if role in MATRICES else law.starts.get(name, ONE).put(gains)
-        at_zero = role in STARTS_AT_ZERO
+        size = gains[name] if place.is_matrix else law.starts.get(name, ONE).put(gains)
+        start = None if place.starts_at_zero else size
         kappa = kind.rate if role is Role.SCALED else ONE
         gradient = moved = share = None
         if paths := [path.put(gains) for path in law.responses.get(name, ())]:
             response = largest(paths, part.part.depth)
             gradient = response * law.reached(name)
-            moved = degrees.stepped(gradient, None if at_zero else size, part.eta * kappa)
+            moved = degrees.stepped(gradient, start, part.eta * kappa)
             count = part.count_of(name, self.selection.the_placement.normalises_sum)
             share = count * part.amplification * response * moved
         # what moves more than the matrices do in depth would unbalance the rule: it steps less;
@@ -194,22 +253,18 @@ class Table:
             return constants[constant].put({"g": gradient, "theta": size})
 
         decay = None
-        if role in MATRICES:
+        if place.is_matrix:
             shrunk = ONE if gradient is None else degrees.stepped(gradient, size, ONE) / size
             decay = of_size("decay") / (part.eta * rate * shrunk)
         return ParameterRow(
-            part=part.part.name,
-            sublayer=law.sublayer.name,
-            parameter=name,
-            role=role,
-            depth=part.part.depth,
-            size=None if at_zero else size,
+            place,
+            init=start,
             gradient=gradient,
             update=moved,
-            share=share,
             rate=rate,
             epsilon=of_size("epsilon"),
             decay=decay,
+            share=share,
         )
 
 

@@ -21,146 +21,71 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from deepnet_theory.definitions.constants import FORMS, FORWARD, WEIGHTS
 from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.rule import KNOBS, Rule
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
-from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
+from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
+from deepnet_theory.sizes.table import COLUMN, D, ParameterRow, Place, Shape, places_of
 from deepnet_theory.sizes.update import (
     FULL,
     GRADIENT,
     HALF,
     LOW_RANK,
     PARAMETER,
-    Step,
     counts,
     epsilon,
     step,
 )
 
-D, K = Monomial.of("d"), Monomial.of("k")
-Shape = tuple[Monomial, Monomial]
-COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot vector enters
-SQUARE: Shape = (D, D)
+K = Monomial.of("k")
 HEAD: Shape = (D, ONE)
 TIED = "tied-head"
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a parameter stands: its role, its shape, and what it starts with.
-
-    ``role`` is its public name, ``kind`` what an initialisation does with it. A norm's gain starts
-    at 1, a bias at 0. ``response`` is how the stream answers it in the gains of the branch's maps.
-    """
-
-    part: str
-    sublayer: str
-    parameter: str
-    role: str
-    kind: Role
-    shape: Shape
-
-    @property
-    def is_matrix(self) -> bool:
-        return self.kind in MATRICES
-
-    @property
-    def starts_at_zero(self) -> bool:
-        return not self.is_matrix and self.kind not in (Role.NORM_GAIN, Role.RESIDUAL_GAIN)
-
-    def counts(self, rank: str) -> dict[str, Monomial]:
-        """What an update counts, at a rank of the gradient, low or full."""
-        return counts(self.shape, rank, is_table=self.is_table)
-
-    @property
-    def is_table(self) -> bool:
-        """Whether it is stored with a row a token, as ``nn.Embedding`` has it."""
-        return self.kind is Role.EMBEDDING
-
-
 def places(selection: Selection) -> Iterator[Place]:
     """Every role of a selection's model, embeddings first and the head last."""
-    stack, norm = selection.the_stack, selection.the_norm
+    stack = selection.the_stack
     for part in stack.parts:
-        for name in ("token", "position"):
-            parameter = f"{name}_embedding"
-            yield Place(part.name, "", parameter, f"{name}-embedding", Role.EMBEDDING, COLUMN)
+        outside = partial(Place, part.name, part.depth, "")
+        for name in ("token_embedding", "position_embedding"):
+            yield outside(name, Role.EMBEDDING)
         for branch in dict.fromkeys(part.layer):
             if branch.experts > 1:
                 raise Refusal(
                     f"the router of {branch.name!r} has no law in the width here: its outputs, as "
                     "many as there are experts, do not grow with d"
                 )
-            law_here = laws.law(selection.the_placement, branch, norm)
-            for p in branch.parameters:
-                shape = SQUARE if p.role in MATRICES else COLUMN
-                yield Place(part.name, branch.name, p.name, role_name(p.name), p.role, shape)
-            for name in ("norm_gain", "norm_bias", *law_here.starts):
-                if name in law_here.responses:
-                    kind = law_here.role(name)
-                    yield Place(part.name, branch.name, name, kind.value, kind, COLUMN)
+            law = laws.law(selection.the_placement, branch, selection.the_norm)
+            yield from places_of(part, law)
         if selection.the_placement.final_norm:
-            yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
-    last = stack.parts[-1].name
-    yield Place(last, "", "head", "head", Role.HEAD, HEAD)
-    yield Place(last, "", "head_bias", "head-bias", Role.HEAD_BIAS, (ONE, ONE))
-    yield Place(last, "", "tied_head", TIED, Role.EMBEDDING, COLUMN)
+            yield outside("final_norm_gain", Role.NORM_GAIN)
+    yield outside("head", Role.HEAD, HEAD)
+    yield outside("head_bias", Role.HEAD_BIAS, (ONE, ONE))
+    yield outside("tied_head", Role.EMBEDDING)
 
 
-@dataclass(frozen=True)
-class WidthRow:
-    """What one role starts and steps with, as monomials in d and, with depth, in N and M.
-
-    ``init`` is σ, the root mean square of its entries, None where it starts at 0; ``multiplier`` is
-    c. ``gradient``, ``update`` and ``action`` are γ, the update's entries, and c times what they
-    add to an output, per unit of learning rate. ``refused`` says why a rate is None. ``starved`` is
-    what the role moves the output by, beside a scaled matrix, where that falls with the depth: its
-    rate is left as it is, since a larger one is a choice.
-    """
-
-    place: Place
-    multiplier: Monomial | None
-    init: Monomial | None
-    gradient: Monomial | None = None
-    update: Monomial | None = None
-    action: Monomial | None = None
-    rate: Monomial | None = None
-    epsilon: Monomial | None = None
-    decay: Monomial | None = None
-    coupled_decay: Monomial | None = None
-    refused: str | None = None
-    coupled_refused: str | None = None
-    starved: Monomial | None = None  # its share in depth, where that falls
-    step: Step | None = None  # the update's law, in its own gradient, size and counts
-
-    @property
-    def role(self) -> str:
-        return self.place.role
-
-    def texts(self) -> dict[str, str | None]:
-        """The row as texts, as the JSON has it."""
-        values = {
-            name: None if (value := getattr(self, name)) is None else written(value)
-            for name in ("multiplier", "rate", "epsilon", "decay", "coupled_decay")
-        }
-        place = self.place
-        return {
-            "part": place.part,
-            "sublayer": place.sublayer or None,
-            "role": self.role,
-            "init": "0" if self.init is None else written(self.init),
-            **values,
-            "refused": self.refused,
-            "coupled_decay_refused": self.coupled_refused,
-            "starved": None if self.starved is None else written(self.starved),
-        }
+def texts(row: ParameterRow) -> dict[str, str | None]:
+    """A row as texts, as the JSON has it."""
+    values = {
+        name: None if (value := getattr(row, name)) is None else written(value)
+        for name in ("multiplier", "rate", "epsilon", "decay", "coupled_decay", "starved")
+    }
+    return {
+        "part": row.place.part,
+        "sublayer": row.place.sublayer or None,
+        "role": row.role,
+        "init": "0" if row.init is None else written(row.init),
+        **values,
+        "refused": row.refused,
+        "coupled_decay_refused": row.coupled_refused,
+    }
 
 
 def written(size: Monomial) -> str:
@@ -235,11 +160,11 @@ class WidthTable:
     across: str
     alignment: str
     form: str
-    rows: tuple[WidthRow, ...]
+    rows: tuple[ParameterRow, ...]
     closure: str = ""
     rule: Rule | None = None  # of the depth
 
-    def row(self, role: str, part: str = "") -> WidthRow:
+    def row(self, role: str, part: str = "") -> ParameterRow:
         """The first row of a role."""
         return next(r for r in self.rows if r.role == role and part in ("", r.place.part))
 
@@ -301,15 +226,15 @@ class WidthTable:
             )
 
 
-def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> WidthRow:
+def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> ParameterRow:
     """The row of one role at a point, in powers of the width: numbers are left out."""
     c, init = point.multipliers[place.role], point.inits[place.role]
     optimizer = selection.the_optimizer
     gradient = c * backward(place, point)
-    values = {GRADIENT: gradient, **place.counts(selection.rank)}
+    values = {GRADIENT: gradient, **counted(place, selection)}
     if init is not None:
         values[PARAMETER] = init
-    bare = WidthRow(place, c, init, gradient)
+    bare = ParameterRow(place, init, gradient, multiplier=c)
     if place.kind is Role.KEY_BIAS:
         return replace(bare, gradient=None, rate=ONE)
     try:
@@ -345,6 +270,11 @@ def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> 
     return replace(row, coupled_refused=why)
 
 
+def counted(place: Place, selection: Selection) -> dict[str, Monomial]:
+    """What an update counts, at the rank of the gradient."""
+    return counts(place.shape, selection.rank, is_table=place.is_table)
+
+
 def backward(place: Place, point: Point) -> Monomial:
     """δ, what comes back to one entry of an output of the stream's size, as the head sends it."""
     n_out = place.shape[1]
@@ -366,7 +296,7 @@ def require_multipliers(c: Monomial, form: str) -> str | None:
     )
 
 
-def require_one_rate(embedding: WidthRow, head: WidthRow) -> str | None:
+def require_one_rate(embedding: ParameterRow, head: ParameterRow) -> str | None:
     """Why one matrix cannot be both of these rows."""
     if embedding.refused or embedding.rate == head.rate:
         return embedding.refused
@@ -376,7 +306,9 @@ def require_one_rate(embedding: WidthRow, head: WidthRow) -> str | None:
     )
 
 
-def _tied(place: Place, point: Point, selection: Selection, alignment: str, form: str) -> WidthRow:
+def _tied(
+    place: Place, point: Point, selection: Selection, alignment: str, form: str
+) -> ParameterRow:
     """The row of a matrix that is embedding and head: one size, one rate, one multiplier.
 
     Torch stores it as V × d for both, so that Muon, whose factor of the shape grows with V/d alone,
@@ -384,18 +316,18 @@ def _tied(place: Place, point: Point, selection: Selection, alignment: str, form
     """
     c, init = point.multipliers[TIED], point.inits[TIED]
     if why := require_multipliers(c, form):
-        return WidthRow(place, None, None, refused=why)
+        return ParameterRow(place, None, refused=why)
     plain = Point({**point.multipliers, "token-embedding": ONE, "head": c},
                   {**point.inits, "token-embedding": init, "head": init})  # fmt: skip
     embedding, head = (
-        row_of(replace(place, role=role, kind=kind, shape=shape), plain, selection, alignment)
-        for role, kind, shape in (
-            ("token-embedding", Role.EMBEDDING, COLUMN),
+        row_of(replace(place, parameter=name, kind=kind, shape=shape), plain, selection, alignment)
+        for name, kind, shape in (
+            ("token_embedding", Role.EMBEDDING, COLUMN),
             ("head", Role.HEAD, HEAD),
         )
     )
     if why := require_one_rate(embedding, head):
-        return WidthRow(place, c, init, refused=why)
+        return ParameterRow(place, init, multiplier=c, refused=why)
     return replace(embedding, place=place, multiplier=c)
 
 
@@ -431,24 +363,22 @@ def _with_depth(table: WidthTable) -> WidthTable:
     selection = for_training(table.selection)
     depth = Answer(selection)
     moved = {} if table.form == FORWARD else in_weights(selection)
-    known = {(row.part, row.sublayer, row.parameter): row for row in depth.parameters}
+    known = {row.place: row for row in depth.parameters}
     eta = parse(depth.rule.eta)
 
-    def joint(row: WidthRow) -> WidthRow:
-        where = row.place.part, row.place.sublayer, row.place.parameter
+    def joint(row: ParameterRow) -> ParameterRow:
         times = {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
-        if deep := known.get(where):
-            powers = moved.get((deep.sublayer, deep.parameter), {})
-            alpha = depth.table.rule.kind(deep.part, deep.sublayer).alpha
-            sizes = (deep.size, eta * deep.rate, deep.epsilon, deep.decay)
+        if deep := known.get(place := row.place):
+            powers = moved.get((place.sublayer, place.parameter), {})
+            alpha = depth.table.rule.kind(place.part, place.sublayer).alpha
+            sizes = (deep.init, eta * (deep.rate or ONE), deep.epsilon, deep.decay)
             init, rate, epsilon, decay = (
                 size * alpha ** powers.get(knob, 0) if size else ONE
                 for knob, size in zip(KNOBS, sizes, strict=True)
             )
             times = {"init": init, "rate": rate, "epsilon": epsilon, "decay": decay,
                      "coupled_decay": decay}  # fmt: skip
-            if deep.exponent < 0:
-                row = replace(row, starved=deep.share)
+            row = replace(row, share=deep.share)
         values = ((name, getattr(row, name), by) for name, by in times.items())
         return replace(row, **{name: v * by for name, v, by in values if v is not None})
 
@@ -517,7 +447,7 @@ def _forced(table: WidthTable) -> Iterator[str]:
         update = table.row(name).step
         if update is None:
             continue
-        values = {GRADIENT: c * sent, PARAMETER: init, **place.counts(table.selection.rank)}
+        values = {GRADIENT: c * sent, PARAMETER: init, **counted(place, table.selection)}
         equations.append(rate * c * update.action.put(values).without_number)
         power = 1 + update.action.exponent(GRADIENT) - update.action.exponent(PARAMETER)
         factor = {"0": "", "1": "*multiplier"}.get(str(power), f"*multiplier**({power})")

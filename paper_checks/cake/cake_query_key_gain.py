@@ -85,7 +85,7 @@ def under_lamb(lab: Lab) -> Finding:
 def derived(optimizer: str) -> float:
     """The exponent of query's and key's share that the engine derives."""
     found = derive(optimizer=optimizer).parameters
-    return float(max(s.exponent for s in found if s.parameter in ("query", "key")))
+    return float(max(s.exponent for s in found if s.place.parameter in ("query", "key")))
 
 
 def shares(lab: Lab, optimizer: str) -> dict[str, Interval]:

@@ -80,7 +80,7 @@ def predicted(lab: Lab) -> Finding:
     shares = derive(optimizer="sgd", method="lemma").parameters
     found, wanted = {}, {}
     for kind, roles in KINDS.items():
-        degree = max(float(share.exponent) for share in shares if share.role.value in roles)
+        degree = max(float(share.exponent) for share in shares if share.place.kind.value in roles)
         for data, slope in alone(lab)[kind].items():
             found[f"{kind}, {data}"], wanted[f"{kind}, {data}"] = slope, degree
     return lab.exponent(found, wanted, what=WHAT)

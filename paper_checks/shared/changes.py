@@ -123,7 +123,8 @@ def scaled_updates(net: Net, at: Sequence[int], s: Settings, eta: float = 1e-5) 
         rates: dict[str, float] = {}  # of each role, the least of its kinds of parameter
         for kind in derivation.parameters:
             rate = kind.at(**net.depth(depth)).rate
-            rates[kind.role.value] = min(rate, rates.get(kind.role.value, rate))
+            role = kind.place.kind.value
+            rates[role] = min(rate, rates.get(role, rate))
 
         def step(one: Gradient) -> None:
             rate = eta * rates.get(one.description.role.value, 1.0)

@@ -40,7 +40,7 @@ def test_every_step_is_proved_and_every_number_beside_is_measured(derived):
 
 def test_a_derived_rule_keeps_its_own_output_change(derived):
     """Put back at the rule, the scaled matrices add to the balance, and no exponent is left."""
-    scaled = [row.share for row in derived.parameters if row.role is Role.SCALED]
+    scaled = [row.share for row in derived.parameters if row.place.kind is Role.SCALED]
     assert scaled and all(share is not None and not share.symbols for share in scaled)
     # the lemma's constants keep the number of a branch's matrices
     assert derived.selection.method != "probe" or {str(share) for share in scaled} == {"1"}

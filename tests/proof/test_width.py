@@ -16,7 +16,7 @@ from deepnet_theory.proof import explicit
 from deepnet_theory.proof.width import NUMBERS, in_width
 from deepnet_theory.sizes import width as table_room
 from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.sizes.width import width_table
+from deepnet_theory.sizes.width import texts, width_table
 
 D = Monomial.of("d")
 QUARTER = D ** Fraction(1, 4)
@@ -126,7 +126,7 @@ def test_plain_data():
     assert data["schema"] == "deepnet-theory/derivation/1"
     assert (data["across"], data["alignment"], data["form"]) == ("width", "full", "forward")
     assert (data["rule"], data["verdict"]) == ([], "PROVED")
-    assert data["roles"] == [row.texts() for row in adam.table.rows]
+    assert data["roles"] == [texts(row) for row in adam.table.rows]
     assert {fact["verdict"] for fact in data["measured"]} == {"MEASURED"}
     assert data["steps"] == [] and {"name", "statement"} == set(data["assumptions"][0])
 

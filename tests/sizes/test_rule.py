@@ -66,7 +66,7 @@ def test_what_a_selection_changes_of_its_rule_and_what_it_leaves():
     assert one[0].alpha == one[1].alpha and one[0].beta != one[1].beta
     layer, rms = (table(Selection(optimizer="adam", norm=n)) for n in ("layer", "rms"))
     assert texts(layer.rule).entries == texts(rms.rule).entries
-    names = [{row.parameter for row in of.parameters} for of in (layer, rms)]
+    names = [{row.place.parameter for row in of.parameters} for of in (layer, rms)]
     assert names[0] - names[1] == {"norm_bias"}
 
 

@@ -14,7 +14,6 @@ from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
 from deepnet_theory.sizes.width import (
-    WidthRow,
     WidthTable,
     scores,
     width_table,
@@ -67,7 +66,7 @@ def aligned_updates_change_the_loss_by_one(of: WidthTable) -> None:
         assert n_in * n_out * row.gradient * row.update * row.rate == ONE, row.role
 
 
-def two_forms_are_one_model(selection: Selection, forward: WidthRow, weights: WidthRow) -> None:
+def two_forms_are_one_model(selection, forward, weights):
     assert forward.init and weights.init and forward.multiplier and weights.multiplier
     assert forward.init * forward.multiplier == weights.init * weights.multiplier
     of = step(
