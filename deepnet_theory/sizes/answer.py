@@ -13,14 +13,7 @@ from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.rule import (
-    COMPLETE,
-    FIRST,
-    TO_TRAIN_WITH,
-    Row,
-    Rule,
-    closures,
-)
+from deepnet_theory.definitions.rule import COMPLETE, FIRST, TO_TRAIN_WITH, Row, Rule, closures
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.exponents import Exponents

@@ -38,15 +38,11 @@ def without_alpha(placement: Placement) -> str:
     law = _law(placement)
     if not laws.carries_alpha(placement):
         return placement.name
+    at_one = placement.final_norm, law.normalised, placement.norms, law.weight.put({"alpha": ONE})
     for name, plain in placements().items():
         other = _law(plain)
-        if (
-            not other.has_alpha
-            and plain.final_norm == placement.final_norm
-            and other.normalised == law.normalised
-            and plain.norms == placement.norms
-            and other.weight == law.weight.put({"alpha": ONE})
-        ):
+        same = (plain.final_norm, other.normalised, plain.norms, other.weight) == at_one
+        if same and not other.has_alpha:
             return name
     return placement.name
 

@@ -34,20 +34,8 @@ from deepnet_theory.definitions.constants import (
 from deepnet_theory.definitions.expression import evaluate
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.record import record, written
-from deepnet_theory.definitions.rule import (
-    KNOBS,
-    ParameterConstants,
-    Row,
-    Rule,
-    RuleEntry,
-)
-from deepnet_theory.definitions.scheme import (
-    WIDTH,
-    Scheme,
-    SchemePart,
-    gain_of,
-    not_exportable,
-)
+from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, Row, Rule, RuleEntry
+from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, not_exportable
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer, sublayer
 from deepnet_theory.sizes.answer import Answer

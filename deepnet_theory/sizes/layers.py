@@ -147,13 +147,8 @@ class Layers:
 
     def weights(self, power: int, stream: Power | None = None) -> Fraction | None:
         """The exponent of the sum of r^power over the sublayers."""
-        return most(self.summed_weight(b, power, stream or self.stream) for b in self.branches)
-
-    def summed_weight(
-        self, branch: Branch, power: int, stream: Power | None = None
-    ) -> Fraction | None:
-        size = self.size(branch, branch.law.weight, stream)
-        return None if size is None else (size**power).total(self.count)
+        sizes = (self.size(b, b.law.weight, stream or self.stream) for b in self.branches)
+        return most(None if size is None else (size**power).total(self.count) for size in sizes)
 
     @property
     def aligned(self) -> Fraction | None:

@@ -21,7 +21,7 @@ from deepnet_theory.definitions.rule import Closure, closure, closures
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, read, solve
+from deepnet_theory.sizes.monomial import ONE, Monomial, read, solve
 
 ETA = "eta"  # the learning rate's factor where it is a knob
 
@@ -76,6 +76,11 @@ class Balanced:
     eta: Monomial = ONE
     joined: tuple[Closure, ...] = ()  # the closures whose conditions picked the rule
     rated: tuple[str, ...] = ()  # the kinds that κ is a knob of
+
+    def at(self, values: Mapping[str, Monomial], rated: tuple[Kind, ...]) -> Balanced:
+        """The part at values of its knobs, κ among them for the kinds that are ``rated``."""
+        kinds, names = tuple(kind.put(values) for kind in self.kinds), (k.name for k in rated)
+        return replace(self, kinds=kinds, eta=values.get(ETA, ONE), rated=tuple(names))
 
     @cached_property
     def count(self) -> Monomial:
@@ -135,8 +140,22 @@ def at_sizes(selection: Selection, sized: Rule) -> Rule:
     Raises :class:`Refusal` where the update has no law, or breaks a premise there.
     """
     problem = _Problem(selection)
-    parts = problem.at_sizes(sized)
-    return Rule(selection, problem.update, sized.closure, parts)
+    parts: list[Balanced] = []
+    for other in reversed(sized.parts):
+        bare = problem.bare(other.part, parts[-1] if parts else None, grouped=False)
+        values: dict[str, Monomial] = {}
+        for kind in bare.kinds:
+            theirs = other.kind_of(kind.name)
+            values |= {str(kind.alpha): theirs.alpha, str(kind.beta): theirs.beta}
+        alone = values | {ETA: ONE} | {str(kind.rate): ONE for kind in bare.kinds}
+        rates = {str(kind.rate): kind.moved.put(alone) ** -1 for kind in bare.kinds}
+        eta = [*rates.values()][-1] if "eta" in sized.closure.knobs else ONE
+        values |= {ETA: eta} | {name: rate / eta for name, rate in rates.items()}
+        balanced = replace(bare, closure=sized.closure).at(values, rated=bare.kinds)
+        if (broken := problem.broken_premise(balanced)) is not None:
+            raise Refusal(broken)
+        parts.append(balanced)
+    return Rule(selection, problem.update, sized.closure, tuple(reversed(parts)))
 
 
 def closure_of(selection: Selection) -> Closure:
@@ -174,17 +193,8 @@ def default_closure(method: str, of_update: update.Update, law: laws.Law) -> Clo
     return closure(name)
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """What comes of closures that are joined to the balance: a solution, and what it breaks."""
-
-    solution: Solution | None
-    balanced: Balanced | None = None  # the part at the rule, where there is one solution
-    broken: str | None = None  # the premise that it breaks
-
-    @property
-    def holds(self) -> bool:
-        return self.balanced is not None and self.broken is None
+class BrokenPremise(Refusal):
+    """A rule that balances, where what the balance rests on does not hold."""
 
 
 @dataclass(frozen=True)
@@ -217,31 +227,6 @@ class _Problem:
         # one part at a time: the later one's weights are numbers where the earlier one needs them
         for part in reversed(self.selection.the_stack.parts):
             parts.append(self.balance(self.bare(part, parts[-1] if parts else None)))
-        return tuple(reversed(parts))
-
-    def at_sizes(self, sized: Rule) -> tuple[Balanced, ...]:
-        """Every part at the sizes of another rule, balanced by κ, and by η where that is a knob."""
-        parts: list[Balanced] = []
-        for other in reversed(sized.parts):
-            bare = self.bare(other.part, parts[-1] if parts else None, grouped=False)
-            values: dict[str, Monomial] = {}
-            for kind in bare.kinds:
-                theirs = other.kind_of(kind.name)
-                values |= {str(kind.alpha): theirs.alpha, str(kind.beta): theirs.beta}
-            alone = values | {ETA: ONE} | {str(kind.rate): ONE for kind in bare.kinds}
-            rates = {str(kind.rate): kind.moved.put(alone) ** -1 for kind in bare.kinds}
-            eta = [*rates.values()][-1] if "eta" in sized.closure.knobs else ONE
-            values |= {ETA: eta} | {name: rate / eta for name, rate in rates.items()}
-            balanced = replace(
-                bare,
-                kinds=tuple(kind.put(values) for kind in bare.kinds),
-                closure=sized.closure,
-                eta=eta,
-                rated=tuple(kind.name for kind in bare.kinds),
-            )
-            if (broken := self.broken_premise(balanced)) is not None:
-                raise Refusal(broken)
-            parts.append(balanced)
         return tuple(reversed(parts))
 
     # ---- a part before its rule ----
@@ -298,32 +283,22 @@ class _Problem:
     # ---- the balance of one part ----
 
     def balance(self, bare: Balanced) -> Balanced:
-        attempt = self.attempt(bare, self.closure)
-        if attempt.solution is None:
-            raise self._no_solution(bare)
-        if attempt.balanced is None:
-            free = ", ".join(_symbol(u, self.selection) for u in attempt.solution.free)
-            why = (
-                f"the closure {self.closure.name!r} leaves {free} undetermined in the "
-                f"{bare.part.name}: the balance under {self.selection.placement} does not depend "
-                "on it"
-            )
-            raise Refusal(why, lambda: self._alternatives(bare))
-        if attempt.broken is not None:
-            raise Refusal(attempt.broken, lambda: self._alternatives(bare))
-        return attempt.balanced
+        if isinstance(found := self.attempt(bare, self.closure), Refusal):
+            raise found
+        return found
 
-    def attempt(self, bare: Balanced, chosen: Closure) -> Attempt:
+    def attempt(self, bare: Balanced, chosen: Closure) -> Balanced | Refusal:
         """The first attempt that has one solution and keeps the premises.
 
-        Else the first that breaks one, which is the reason, and else the first of all.
+        Else why the first does not that breaks one, which is the reason, and else the first of all.
         """
-        attempts, bare = [], replace(bare, closure=chosen)
+        refusals = []
         for joined, rated in self._attempts(bare.kinds, chosen):
-            attempts.append(self._attempt(bare, joined, rated))
-            if attempts[-1].holds:
-                return attempts[-1]
-        return next((one for one in attempts if one.broken), attempts[0])
+            found = self._attempt(replace(bare, closure=chosen, joined=joined), rated)
+            if isinstance(found, Balanced):
+                return found
+            refusals.append(found)
+        return max(refusals, key=lambda refusal: isinstance(refusal, BrokenPremise))
 
     def _attempts(
         self, kinds: tuple[Kind, ...], chosen: Closure
@@ -346,26 +321,29 @@ class _Problem:
                 yield (chosen,), rated
                 yield (chosen, default), rated
 
-    def _attempt(
-        self, bare: Balanced, joined: tuple[Closure, ...], rated: tuple[Kind, ...]
-    ) -> Attempt:
+    def _attempt(self, bare: Balanced, rated: tuple[Kind, ...]) -> Balanced | Refusal:
         knob = "eta" in bare.closure.knobs
         fixed = {str(kind.rate): ONE for kind in bare.kinds if kind not in rated}
         fixed |= {} if knob else {ETA: ONE}
         kinds = tuple(kind.put(fixed) for kind in bare.kinds)
         unknowns = [str(knob) for kind in kinds for knob in (kind.alpha, kind.beta)]
         unknowns += [ETA] * knob + [str(kind.rate) for kind in rated]
-        solution = solve(self._conditions(bare.part, kinds, joined), [*dict.fromkeys(unknowns)])
-        if solution is None or solution.free:
-            return Attempt(solution)
-        balanced = replace(
-            bare,
-            kinds=tuple(kind.put(solution.values) for kind in kinds),
-            eta=solution.values.get(ETA, ONE),
-            joined=joined,
-            rated=tuple(kind.name for kind in rated),
-        )
-        return Attempt(solution, balanced, self.broken_premise(balanced))
+        conditions = self._conditions(bare.part, kinds, bare.joined)
+        solution = solve(conditions, [*dict.fromkeys(unknowns)])
+        if solution is None:
+            return self._no_solution(bare)
+        if solution.free:
+            free = ", ".join(_symbol(u, self.selection) for u in solution.free)
+            why = (
+                f"the closure {self.closure.name!r} leaves {free} undetermined in the "
+                f"{bare.part.name}: the balance under {self.selection.placement} does not depend "
+                "on it"
+            )
+            return Refusal(why, lambda: self._alternatives(bare))
+        balanced = replace(bare, kinds=kinds).at(solution.values, rated)
+        if (broken := self.broken_premise(balanced)) is not None:
+            return BrokenPremise(broken, lambda: self._alternatives(bare))
+        return balanced
 
     def _conditions(
         self, part: Part, kinds: tuple[Kind, ...], joined: tuple[Closure, ...]
@@ -429,7 +407,7 @@ class _Problem:
     def _alternatives(self, bare: Balanced) -> str:
         """The closures that do balance, in words: a search that a refusal makes once it is read."""
         others = (c for c in closures().values() if c.name != self.closure.name)
-        works = [other.name for other in others if self.attempt(bare, other).holds]
+        works = [c.name for c in others if isinstance(self.attempt(bare, c), Balanced)]
         return f"use the closure {' or '.join(works)}" if works else "no closure balances"
 
     def _no_solution(self, bare: Balanced) -> Refusal:

@@ -29,7 +29,7 @@ et al., arXiv 2203.03466 and 2310.17813.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -57,7 +57,7 @@ CONSTANTS = ("epsilon", "decay")
 HALF = Fraction(1, 2)
 
 Parity = tuple[bool, bool]  # odd in g, odd in theta
-Powers = tuple[Fraction, Fraction, Fraction]
+Powers = tuple[Fraction, ...]
 EVEN: Parity = (False, False)
 ALIGNED: Parity = (True, False)
 
@@ -213,7 +213,7 @@ class Fold:
         return Sized(
             left.size,
             left.parities | right.parities,
-            _each(min, left.vanishes, right.vanishes),  # where both do
+            tuple(map(min, left.vanishes, right.vanishes)),  # where both do
             left.of if left.of == right.of else "",
             scalar=left.scalar and right.scalar,
             spread=aligned[0] if aligned else ONE,
@@ -244,7 +244,7 @@ class Fold:
         elif either:
             kept = left if left.parities else right  # its half on one side of 0
             half = self._union(kept, self._call("abs", kept))
-            return replace(half, vanishes=_each(operator.mul, _SUM, (Fraction(MAX_EXPONENT),) * 3))
+            return replace(half, vanishes=tuple(power * MAX_EXPONENT for power in _SUM))
         if left.number is not None and right.number is not None:
             return max((left, right), key=lambda value: way * (value.number or 0))
         first, second = (
@@ -288,7 +288,7 @@ class Fold:
         return Sized(
             left.size * right.size,
             frozenset(_joined(one, other) for one in left.parities for other in right.parities),
-            _each(operator.add, left.vanishes, right.vanishes),
+            tuple(map(operator.add, left.vanishes, right.vanishes)),
             left.of if right.scalar else (right.of if left.scalar else ""),
             number,
             left.scalar and right.scalar,
@@ -305,7 +305,7 @@ class Fold:
             return _scalar(ONE, base.number ** int(exponent))
         if exponent == 1:
             return base
-        vanishes = _each(operator.mul, base.vanishes, (exponent,) * 3)
+        vanishes = tuple(power * exponent for power in base.vanishes)
         parities = _bent(base.parities, odd=whole and exponent.numerator % 2 == 1)
         scalar, spread = base.scalar, base.spread
         return Sized(base.size**exponent, parities, vanishes, scalar=scalar, spread=spread)
@@ -361,13 +361,6 @@ def _bent(parities: frozenset[Parity], *, odd: bool) -> frozenset[Parity]:
     for other in parities:
         found |= {_joined(one, _joined(first, other)) for one in found}
     return frozenset(found)
-
-
-def _each(
-    function: Callable[[Fraction, Fraction], Fraction], left: Powers, right: Powers
-) -> Powers:
-    first, second, third = map(function, left, right)
-    return first, second, third
 
 
 # ---- in depth: degrees ----

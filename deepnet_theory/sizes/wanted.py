@@ -14,7 +14,7 @@ from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.expression import evaluate
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.reading import UNKNOWN, Reading
 from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
@@ -112,7 +112,9 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
     shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
     route = "" if chosen.method == "probe" else f", {chosen.method} route"
 
-    for where, name in product(_placements_of(reading), shown):
+    ways = {s.way for s in reading.sublayers}
+    alike = [p for p in placements().values() if {(p.norms, p.learnt)} == ways]
+    for where, name in product(alike, shown):
         placed = replace(chosen, placement=where.name, closure=name)
         with suppress(DeepNetTheoryError):  # there is no such rule
             sizes = table(placed)
@@ -129,12 +131,6 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
                 degrees=_degrees(chosen.the_optimizer),
                 selection=placed,
             )
-
-
-def _placements_of(reading: Reading) -> list[Placement]:
-    """The placements with the model's norms and learnt multipliers."""
-    ways = {s.way for s in reading.sublayers}
-    return [p for p in placements().values() if {(p.norms, p.learnt)} == ways]
 
 
 def depth_of(reading: Reading) -> dict[str, int]:

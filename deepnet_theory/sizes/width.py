@@ -35,6 +35,7 @@ from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.sizes.table import COLUMN, D, ParameterRow, Place, Shape, places_of
 from deepnet_theory.sizes.update import (
     FULL,
+    FULL_RANK,
     GRADIENT,
     HALF,
     LOW_RANK,
@@ -214,16 +215,13 @@ class WidthTable:
         """The premise that an update with a polar factor has, in words."""
         if "polar" not in self.selection.the_optimizer.expression.functions:
             return
-        if self.selection.rank == LOW_RANK:
-            yield (
-                "gradient rank low: a batch has fewer tokens than the width, so that polar(g) has "
-                "as many directions as tokens; --rank full is for as many tokens as the width"
-            )
-        else:
-            yield (
-                "gradient rank full: a batch has at least as many tokens as the width, so that "
-                "polar(g) has every direction of the matrix; --rank low is for fewer tokens"
-            )
+        says = {
+            LOW_RANK: "low: a batch has fewer tokens than the width, so that polar(g) has as many "
+            "directions as tokens; --rank full is for as many tokens as the width",
+            FULL_RANK: "full: a batch has at least as many tokens as the width, so that polar(g) "
+            "has every direction of the matrix; --rank low is for fewer tokens",
+        }
+        yield f"gradient rank {says[self.selection.rank]}"
 
 
 def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> ParameterRow:
