@@ -50,7 +50,7 @@ from deepnet_theory.laboratory.settings import (
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.models.factory import Factory, alone, factory_of
-from deepnet_theory.processes.jobs import Job, Work, run_jobs, travels
+from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.processes.keep import cache_of, digest
 from deepnet_theory.runtime import machine
 
@@ -127,8 +127,6 @@ def measure(
     factory, step = factory_of(make_model), first_step(optimizer, update)
     family = Family(factory, step, inputs, torch.get_default_dtype())
     work["processes"] = work.get("processes") or 1
-    if not travels(family):
-        work["processes"], work["executor"] = 1, None
     cache = work["cache"] = cache_of(work.get("cache"))
     runs = _Runs(family, places, drawn)
     jobs = [*runs.jobs(None if cache is None else family.depends_on(), updates, eta)]

@@ -39,14 +39,11 @@ from deepnet_theory.processes.jobs import (
     Work,
     cores,
     run_jobs,
-    travels,
-    with_advice,
 )
 from deepnet_theory.processes.keep import cache_of
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called
 
-NEEDS_LESS = "fewer seeds, tokens or layers or a smaller width need less"
 LONG = 10_000  # steps of one layer; below it a process takes longer to start than to help
 
 
@@ -89,7 +86,7 @@ def train_all(
         work["processes"] = cores() if steps >= LONG and not torch.cuda.is_available() else 1
     stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
     if stopped and stopped != INTERRUPTION and not any(grids.values()):
-        raise InputError(with_advice(stopped, NEEDS_LESS))
+        raise InputError(stopped)
     return grids, stopped
 
 
@@ -111,8 +108,6 @@ def transfer_of(
     rates = wanted_rates(rates)
     trainers = {candidate.closure: candidate.trainer for candidate in candidates}
     seeds = seeds_from(settings["seed"], settings["seeds"])
-    if not travels(trainers):
-        work["processes"], work["executor"] = 1, None
     grids, stopped = train_all(trainers, places, rates, seeds, work)
     known = [e.baseline for g in grids.values() for e in g.values() if e.baseline is not None]
     baseline = fmean(known) if known else None

@@ -61,10 +61,9 @@ from deepnet_theory.laboratory.settings import (
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.laboratory.stepping import stepping
 from deepnet_theory.laboratory.trace import measure_quantities, quantity
-from deepnet_theory.processes.jobs import Job, Work, run_jobs, with_advice
+from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.runtime.machine import in_threads
 
-NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
 # what is asked of a depth, beside its draws
 FORESEEN, LATER, PREMISES = "one sublayer", "later updates", "assumptions"
 SHARES = "shares"
@@ -193,7 +192,7 @@ def verify(
     measured = [at for at in rows if at.complete]
     if stopped:
         if not measured and stopped != INTERRUPTION:
-            raise InputError(with_advice(stopped, NEEDS_LESS))
+            raise InputError(stopped)
         warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
     if settings.torch_device.type == "cuda":
         warnings.append(
@@ -238,8 +237,7 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
         shares_too = [*jobs, rows[-1].job(threads, SHARES, 1, last)]
         stopped = run_jobs(shares_too, len(shares_too), **work)
     if stopped:
-        interrupted = stopped == INTERRUPTION
-        raise KeyboardInterrupt if interrupted else InputError(with_advice(stopped, NEEDS_LESS))
+        raise KeyboardInterrupt if stopped == INTERRUPTION else InputError(stopped)
     points, warnings = [], []
     for at in rows:
         found, key = at.found[FORESEEN], depth_key(at.depth)

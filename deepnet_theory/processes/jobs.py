@@ -27,6 +27,7 @@ from deepnet_theory.definitions.outcome import (
 )
 from deepnet_theory.processes.keep import MISSING, Kept, cache_of, promised
 
+NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
 MANY = 64  # jobs at a time in an executor that does not say how many it takes
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 # Fresh interpreters, and loky's own helpers, would else import from the current folder first.
@@ -75,7 +76,7 @@ def run_jobs(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
 
     ``total`` is the cost of all. A result is kept when it comes. An interrupt (Ctrl-C), a process
     that died and a lack of memory end the work, and lose nothing kept; what the work itself raises
-    is raised here.
+    is raised here. Work that cannot be pickled is done by this process.
     """
     kept, told, done = cache_of(work.get("cache")), work.get("progress") or silent, 0.0
     running = dict[Future[Any], Job]()
@@ -95,7 +96,9 @@ def run_jobs(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
             keep(job, result)
 
     try:
-        with executor_of(work.get("processes", 1), work.get("executor")) as where:
+        jobs = [*jobs]
+        elsewhere = work.get("processes", 1), work.get("executor")
+        with executor_of(*elsewhere if all(map(_travels, jobs[:1])) else ()) as where:
             room = getattr(where, "_max_workers", MANY) + 1  # few wait: an end leaves the others
             for job in jobs:
                 known = MISSING
@@ -116,23 +119,18 @@ def run_jobs(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
         if name in ("CancelledError", "ClosedClientError"):  # of Dask
             return "the scheduler has gone"
         if isinstance(error, BrokenExecutor) or name == "KilledWorker":
-            return "a process ended before its work was done (was memory short?)"
+            return f"a process ended before its work was done; was memory short? {NEEDS_LESS}"
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTION
         if not ran_out_of_memory(error):
             raise
-        return "memory ran out"
+        return f"memory ran out: {NEEDS_LESS}"
     return ""
 
 
-def with_advice(stopped: str, needs_less: str) -> str:
-    """Why work ended early, and what needs less memory where that was why."""
-    return f"{stopped}: {needs_less}" if "memory" in stopped else stopped
-
-
-def travels(work: object) -> bool:
+def _travels(job: Job) -> bool:
     try:
-        pickle.dumps(work)
+        pickle.dumps(job.work)
     except (pickle.PicklingError, AttributeError, TypeError):
         return False
     return True
@@ -167,7 +165,7 @@ def require_processes(processes: int) -> int:
 
 
 @contextmanager
-def executor_of(processes: int | None, given: Executor | None = None) -> Iterator[Executor]:
+def executor_of(processes: int | None = None, given: Executor | None = None) -> Iterator[Executor]:
     """The executor ``given``, else this process, or a pool of ``processes`` of one thread each.
 
     Fresh interpreters: a script needs no guard, the current folder is not on their path. They heed

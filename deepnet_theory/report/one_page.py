@@ -41,7 +41,7 @@ def document(
         * bool(row),
         doc.table("layers | sublayer | >α | >β | >factor on η", alphas),
         doc.Listing(USE),
-        _file(constants),
+        doc.Document("constants.json", (doc.Listing(constants.to_json()),), folded=True),
     )
     steps: doc.Body = (
         rule.conclusion(derivation),
@@ -70,8 +70,3 @@ def document(
         doc.Document("Provenance", (doc.Listing(lines),)),
     )
     return doc.Document(rule.title(derivation.selection), body)
-
-
-def _file(c: Constants) -> doc.Document:
-    layers = ", ".join(f"{part.layers} {part.name}" for part in c.parts)
-    return doc.Document(f"constants.json of {layers}", (doc.Listing(c.to_json()),), folded=True)

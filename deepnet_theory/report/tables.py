@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.exponents import Judgement, Row
-    from deepnet_theory.sizes.layers import Layers
     from deepnet_theory.sizes.monomial import Monomial
     from deepnet_theory.sizes.table import ParameterRow
 
@@ -35,7 +34,11 @@ def comparison(c: Comparison) -> doc.Document:
     return doc.Document(f"Closures: {title(c.selection)}", (table, refused))
 
 
-# ---- a published scheme, a class of optimizers a column ----
+# ---- a published scheme, a class of optimizers a row ----
+
+QUANTITIES = (
+    "under | change of the output | S*r, r the branch's weight | S*r^2 | rho, the relative update"
+)
 
 
 def scheme(judgement: Judgement) -> doc.Document:
@@ -48,16 +51,16 @@ def scheme(judgement: Judgement) -> doc.Document:
         for m in part.growing
     )
     table = (
-        (f"{r.optimizers[0]}, {part.part}", *_quantities(part).values())
+        (f"{r.optimizers[0]}, {p.part}", *(power(exponent, p.depth) for exponent in shown))
         for r in rows
-        for part in r.parts
+        for p in r.parts
+        for shown in [(p.first, p.aligned, p.independent, p.relative)]
     )
-    columns = " | ".join(("under", *_quantities(row.parts[0])))
     body: doc.Body = (
         (f"{published.summary}: ", doc.Formula(published.equation), "."),
         standing(row),
         *(f"Warning: {warning}." for warning in judgement.warnings),
-        doc.Document("What it does", (doc.table(columns, table),)),
+        doc.Document("What it does", (doc.table(QUANTITIES, table),)),
         doc.Document("Parameters whose share grows", (doc.terms(growing),)),
         doc.Document("Constants", (doc.terms(_constants(published)),)),
         doc.Document(
@@ -106,16 +109,6 @@ def _constants(scheme: Scheme) -> Iterator[tuple[str, doc.Words]]:
         yield from ((f"{what} of {role}", doc.Formula(text)) for role, text in texts.items())
     if scheme.mind:
         yield "mind", scheme.mind
-
-
-def _quantities(part: Layers) -> dict[str, str]:
-    powers = {
-        "change of the output": part.first,
-        "S*r, r the branch's weight": part.aligned,
-        "S*r^2": part.independent,
-        "rho, the relative update": part.relative,
-    }
-    return {name: power(exponent, part.depth) for name, exponent in powers.items()}
 
 
 # ---- the width, a role a row ----
