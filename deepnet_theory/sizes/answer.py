@@ -59,11 +59,6 @@ def for_training(selection: Selection) -> Selection:
         return selection
 
 
-def _same(one: Rule, other: Rule) -> bool:
-    """Whether two rules set the same constants."""
-    return (one.entries, one.eta) == (other.entries, other.eta)
-
-
 @dataclass(frozen=True)
 class Answer(Displayed):
     """What the algebra of sizes says of a selection.
@@ -124,7 +119,8 @@ class Answer(Displayed):
 
     @property
     def trains(self) -> bool:
-        return self.training is not None and _same(self.rule, self.training)
+        rule, training = self.rule, self.training
+        return training is not None and (rule.entries, rule.eta) == (training.entries, training.eta)
 
     @property
     def rows(self) -> tuple[Row, ...]:
