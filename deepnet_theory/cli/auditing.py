@@ -108,8 +108,9 @@ def audit(
     if asked is not None:
         result = replace(result, scheme=asked.name)
     of = under or (asked.optimizer if asked else None)
-    if result.follows in schemes() and of is not None:  # to follow one is not to be balanced
-        row = Row((of,), trials(schemes()[result.follows], optimizer_named(of)))
+    follows = schemes().get(result.follows or "")
+    if follows and of is not None:  # to follow one is not to be balanced
+        row = Row((of,), trials(follows, optimizer_named(of)))
         remark = f"under {of}: {standing(row).removesuffix('.')}"
         result = replace(result, remarks=(*result.remarks, remark))
         if under is not None and (growth := grown(row)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from deepnet_theory.cli.claims import runner
@@ -24,7 +24,7 @@ METHODS = {
     "lemma": "bounds on the model update, telescoped over the sublayers (DeepNet, layer cake)",
 }
 # What a list shows of the values of a folder, in order.
-FOLDERS: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
+FOLDERS: dict[str, tuple[Callable[[], Mapping[str, Any]], str]] = {
     "optimizers": (optimizers, "name update summary mind source"),
     "placements": (placements, "name equation summary source"),
     "norms": (norms, "name summary source"),

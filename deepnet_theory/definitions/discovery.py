@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -24,21 +24,35 @@ MODULES = {"norms": "sublayer", "closures": "rule"}
 KINDS = (*FOLDERS, *MODULES)
 
 
-def discover(folder: Path, kind: type[T]) -> dict[str, T]:
-    """Load every ``*.py`` of ``folder``; each must define exactly one value of type ``kind``.
+class Folder(Mapping[str, T]):
+    """The values of type ``kind`` in a folder, one a file, loaded when it is asked for.
 
-    The value's ``name`` is the file's name with ``_`` written ``-``; a file may leave it out. Files
-    that begin with an underscore are not values. Anything irregular raises ``TypeError``: a folder
-    that is silently half-read would be worse than one that does not load.
+    A value's ``name`` is its file's with ``_`` written ``-``; the file may leave it out. Files
+    that begin with an underscore are no values. A file that does not define exactly one value of
+    its name raises ``TypeError``.
     """
-    values: dict[str, T] = {}
-    for path in sorted(Path(folder).glob("*.py")):
-        if path.stem.startswith("_"):
-            continue
-        value = load_value(path, kind)
-        name = path.stem.replace("_", "-")
-        values[name] = _named(value, name, f"{path.name}: its {kind.__name__}")
-    return values
+
+    def __init__(self, folder: Path, kind: type[T]) -> None:
+        paths = (path for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_"))
+        self._paths = {path.stem.replace("_", "-"): path for path in paths}
+        self._kind = kind
+        self._loaded: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._loaded:
+            path = self._paths[name]
+            what = f"{path.name}: its {self._kind.__name__}"
+            self._loaded[name] = _named(load_value(path, self._kind), name, what)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
 def _named(value: T, name: str, what: str) -> T:
@@ -83,29 +97,27 @@ def load_value(path: Path, kind: type[T]) -> T:
     return values[0]
 
 
+@cache
+def builtin(folder: str, kind: type[T]) -> Mapping[str, T]:
+    """The values that the package itself ships in ``definitions/<folder>``."""
+    return Folder(Path(__file__).parent / folder, kind)
+
+
 def names(kind: str) -> list[str]:
     """The names of one of ``KINDS``; those of a folder without loading its values."""
     if kind in MODULES:
         return sorted(getattr(import_module(f"deepnet_theory.definitions.{MODULES[kind]}"), kind)())
-    stems = (path.stem for path in (Path(__file__).parent / kind).glob("*.py"))
-    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+    return sorted(builtin(kind, object))
 
 
-@cache
-def builtin(folder: str, kind: type[T]) -> dict[str, T]:
-    """The values that the package itself ships in ``definitions/<folder>``."""
-    return discover(Path(__file__).parent / folder, kind)
-
-
-def choose(what: str, name: str, values: dict[str, T]) -> T:
+def choose(what: str, name: str, values: Mapping[str, T]) -> T:
     """The value called ``name``, in any case; raises :class:`InputError` with the valid names.
 
     The sentence says where a name belongs that is one of another kind.
     """
-    try:
+    if isinstance(name, str) and name.lower() in values:
         return values[name.lower()]
-    except (KeyError, AttributeError):
-        raise unknown(what, name, sorted(values), _kinds(name)) from None
+    raise unknown(what, name, sorted(values), _kinds(name))
 
 
 def _kinds(name: object) -> str:

@@ -5,6 +5,7 @@ An update is real: no root or logarithm of what may be negative, which its terms
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -101,7 +102,7 @@ class Optimizer:
         return Expression(f"{self.update} - eta*decay*theta", update, PRACTICE)
 
 
-def optimizers() -> dict[str, Optimizer]:
+def optimizers() -> Mapping[str, Optimizer]:
     return builtin("optimizers", Optimizer)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -158,7 +158,7 @@ class Placement:
         return any(Name("alpha") in parts(node) for node in inner)
 
 
-def placements() -> dict[str, Placement]:
+def placements() -> Mapping[str, Placement]:
     return builtin("placements", Placement)
 
 

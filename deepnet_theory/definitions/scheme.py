@@ -155,7 +155,7 @@ def _value(text: str, **where: float) -> float:
     return evaluate(INDEXED.parse(text), **where)
 
 
-def schemes() -> dict[str, Scheme]:
+def schemes() -> Mapping[str, Scheme]:
     return builtin("schemes", Scheme)
 
 

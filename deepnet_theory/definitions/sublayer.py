@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -235,7 +236,7 @@ def role_name(parameter: str) -> str:
     return f"{name}-{kind}" if kind else name
 
 
-def sublayers() -> dict[str, Sublayer]:
+def sublayers() -> Mapping[str, Sublayer]:
     return builtin("sublayers", Sublayer)
 
 

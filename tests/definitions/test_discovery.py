@@ -4,12 +4,14 @@ import pickle
 
 import pytest
 
-from deepnet_theory.definitions.discovery import KINDS, choose, declared, discover, names
+from deepnet_theory.definitions.discovery import KINDS, Folder, choose, declared, names
 from deepnet_theory.definitions.optimizer import Optimizer, optimizers
 from deepnet_theory.definitions.outcome import LONGEST_SENTENCE, InputError, short, shown, unknown
+from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.record import require_seed
+from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import Norm
+from deepnet_theory.definitions.sublayer import Norm, sublayers
 
 GOOD = """
 from deepnet_theory.definitions.optimizer import Optimizer
@@ -20,7 +22,7 @@ MINE = Optimizer(name="my-rule", update="-eta*g*norm(theta)")
 def test_adding_one_file_is_enough(tmp_path):
     (tmp_path / "my_rule.py").write_text(GOOD, encoding="utf-8")
     (tmp_path / "nameless.py").write_text(GOOD.replace('name="my-rule", ', ""), encoding="utf-8")
-    found = discover(tmp_path, Optimizer)
+    found = Folder(tmp_path, Optimizer)
     assert {key: value.name for key, value in found.items()} == {
         n: n for n in ("my-rule", "nameless")
     }
@@ -40,7 +42,18 @@ def test_adding_one_file_is_enough(tmp_path):
 def test_an_irregular_file_raises(tmp_path, content):
     (tmp_path / "my_rule.py").write_text(content, encoding="utf-8")
     with pytest.raises((TypeError, RuntimeError)):
-        discover(tmp_path, Optimizer)
+        dict(Folder(tmp_path, Optimizer))
+
+
+def test_a_file_is_loaded_when_its_value_is_asked_for_and_all_of_the_package_load(tmp_path):
+    (tmp_path / "my_rule.py").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("raise RuntimeError('broken')", encoding="utf-8")
+    found = Folder(tmp_path, Optimizer)
+    assert [*found] == ["broken", "my-rule"] and "broken" in found and found["my-rule"]
+    with pytest.raises(InputError, match="valid are: broken, my-rule"):
+        choose("optimizer", "other", found)
+    for values in (optimizers(), placements(), schemes(), sublayers()):
+        assert values and all(value.name == name for name, value in values.items())
 
 
 def test_a_constant_bears_the_name_of_its_value():
