@@ -145,13 +145,17 @@ def nodes(tree: ast.AST, called: bool = False, at: int = 0) -> Iterator[tuple[as
 
 def mutants(file: str, source: str) -> Iterator[Mutant]:
     """Every change of a file."""
-    lines = source.splitlines(keepends=True)
+    lines = source.encode().splitlines(keepends=True)
+    starts = [0, *accumulate(len(line.decode()) for line in lines)]
+
+    def offset(line: int, column: int) -> int:
+        return starts[line - 1] + len(lines[line - 1][:column].decode())
+
     for outer, statement in nodes(ast.parse(source)):
         for node, wrong in changed(outer):
-            right = ast.get_source_segment(source, node)
-            assert right is not None and isinstance(node, ast.expr)
-            before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
-            start = len("".join(lines[: node.lineno - 1]) + before)
+            assert isinstance(node, ast.expr) and node.end_lineno and node.end_col_offset
+            start = offset(node.lineno, node.col_offset)
+            right = source[start : offset(node.end_lineno, node.end_col_offset)]
             yield Mutant(file, node.lineno, statement, start, right, wrong)
 
 
