@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from concurrent.futures import wait
 
 import pytest
@@ -104,14 +105,21 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(dask):
 def test_a_scheduler_that_is_killed_is_one_sentence_and_loses_nothing(dask, tmp_path):
     from deepnet_theory.processes.cluster import cluster
 
-    cache = Cache(tmp_path / "cache")
+    cache, alone, now = Cache(tmp_path / "cache"), Counter(), Counter()
+    whole = found(progress=lambda *told: alone.update([told[2].split()[-1]]))[1]
+
+    def end(*told):
+        """Where the first depth has all that it had alone: the others are on their way."""
+        now.update([depth := told[2].split()[-1]])
+        if now[depth] == alone[depth]:
+            dask.scheduler.kill()
+
     with cluster(dask.address) as executor:
-        end = lambda done, *_: done >= 7 and dask.scheduler.kill()  # noqa: E731
         part, _ = found(executor=executor, cache=cache, progress=end)
     assert part.stopped == "the scheduler has gone"
     assert len(part.points) < len(SWEEP)
     kept = len(list(cache.files()))
-    assert found(cache=cache)[1] == found()[1]
+    assert found(cache=cache)[1] == whole
     assert cache.taken == kept
 
 
