@@ -30,19 +30,6 @@ def test_an_exit_code_says_the_verdict():
     assert codes == {Verdict.REFUTED: 1, Verdict.UNDECIDED: 3, Verdict.ASSUMED: 3}
 
 
-def test_verify_export_build(derivation, tmp_path):
-    for value in (derivation.rule.alpha, derivation.rule.beta):
-        assert isinstance(value, sp.Expr) and value.free_symbols <= {N}
-    v = dt.verify(derivation, depths=[1, 2], draws=1, **SMALL)
-    assert [p.at["N"] for p in v.points] == [1, 2]
-    assert dt.plot(v).svg.startswith("<svg")
-    constants = dt.export(derivation, depth=12, width=16, heads=2, vocab=32)
-    assert dt.Constants.from_json(constants.to_json()) == constants
-    constants.save(tmp_path / "c.json")
-    model = dt.build(tmp_path / "c.json")
-    assert torch.isfinite(model(torch.zeros(1, 5, dtype=torch.long))).all()
-
-
 def test_multipliers_are_exported_for_the_derived_rule_alone(derivation):
     attention = dt.export(derivation, depth=100).parts[0].sublayers[0]
     assert attention.parameters["output"].rate == 1.0

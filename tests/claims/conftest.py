@@ -25,12 +25,6 @@ def the_claims_own_modules_come_back():
 
 
 @pytest.fixture
-def own():
-    """The module-level names of a claim's own file."""
-    return lambda claim: unwrap(runner().load(location(), claim).parts[0].check).__globals__
-
-
-@pytest.fixture
 def plant(monkeypatch):
     """``plant(claim, name=value, …)`` gives the verdict on the part whose label has the words."""
 

@@ -59,3 +59,10 @@ def test_norms_within_a_branch_are_no_part_of_its_equation():
     assert s.around == {"input"} and s.placed_norms == norms[:1]
     assert s.ruled_norms == (*norms[:2], norms[3]) and norms_of(s) == {"input", "inside"}
     assert norms_of(replace(s, norms=norms[3:])) == {"inside"}
+
+
+def test_a_block_of_a_parameter_is_written_as_in_code():
+    block = replace(matrix("fc1"), whole=False, axis=1)
+    assert (block.where, block.rows) == ("fc1.weight[:, 0:32]", [0, 32])
+    several = replace(block, axis=0, outputs=((0, 4), (8, 12)))
+    assert several.where == "fc1.weight[0:4, … 2 blocks]" and several.rows == [[0, 4], [8, 12]]

@@ -3,16 +3,15 @@
 import json
 import math
 import os
-from pathlib import Path
 
 import pytest
 import torch
+from written_models import GPT
 
 import deepnet_theory as dt
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError, Verdict
 
-NANO = Path(__file__).parents[2] / "notebooks" / "nano_gpt.py"
 RATES = "1e-3:1.28e-1"
 FILE = """
 import math, torch
@@ -162,29 +161,19 @@ def test_the_signature_of_the_help_is_enough(sizes):
     assert {*given} == expected
 
 
-class Plain(torch.nn.Module):
+def plain(depth):
     """A model, and nothing of a training."""
-
-    def __init__(self, depth):
-        super().__init__()
-        self.embed, self.head = torch.nn.Embedding(64, 16), torch.nn.Linear(16, 64)
-        self.maps = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(depth))
-
-    def forward(self, ids):
-        x = self.embed(ids)
-        for m in self.maps:
-            x = x + torch.tanh(m(x))
-        return self.head(x)
+    return GPT(depth, d=16, vocab=64)
 
 
 def test_a_plain_factory_is_trained_on_text(tmp_path, capsys):
-    found = transfer(Plain, "1,2", "1e-3:1e-1:3", optimizer="adam", steps=30, seeds=2)
+    asked = plain, "1,2", "1e-3:1e-1:3"
+    found = transfer(*asked, optimizer="adam", steps=30, seeds=2)
     assert 2 < found.baseline < math.log(64) and found.of["optimizer"] == "adam"
     for curve in found.closures[0].curves:
         low, middle, _ = curve.losses
         assert middle < low < math.log(64) + 0.5  # more is learnt at the larger rate
-    again = transfer(Plain, "1,2", "1e-3:1e-1:3", optimizer="adam", steps=30, seeds=2)
-    assert closures(again) == closures(found)
+    assert closures(transfer(*asked, optimizer="adam", steps=30, seeds=2)) == closures(found)
     # as a command, with inputs of its own
     (tmp_path / "mine.py").write_text(
         "import torch\nX = torch.linspace(-1, 1, 32).view(8, 4)\ndef make(depth):\n"

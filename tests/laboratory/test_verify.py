@@ -26,7 +26,6 @@ ADAM = (SELECTION, rule("adam"), predictions("adam", "adam"))
 GIVEN = (SELECTION, rule("adam"), PREMISES, depths(1, 2, 3), SMALL)
 LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
 DEEP = depths(4, 8, 16)
-PLAIN = own_rule(("encoder",), "1", "1")
 
 
 @pytest.fixture(scope="session")

@@ -119,15 +119,6 @@ def test_a_fault_is_named_in_its_place_and_with_its_size(stream, branch, times):
     is_named(stream * ALPHA, branch, times, "deepnorm")
 
 
-def test_a_fault_of_one_layer_is_named_there():
-    model = faulty(*PLAIN)
-    with torch.no_grad():
-        model.h[-1].attn.c_proj.weight.div_(BETA)
-    (finding,) = dt.audit(model, X, optimizer="adamw").findings
-    assert finding.where.startswith(f"decoder, layer {N - 1}, attention, output: h.{N - 1}.attn.")
-    assert finding.size == pytest.approx(1 / BETA, rel=0.03)
-
-
 def adam_post_ln():
     torch.manual_seed(0)
     return build(dt.export("adam", depth=N, width=WIDTH, vocab=61))

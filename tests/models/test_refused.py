@@ -91,7 +91,9 @@ WITHOUT_LAW = {  # what the audit says, and apply_ where it says something else
     learnt_under_a_norm: (r"multiplied by h\.0\.attn\.scale, which is learnt", None),
     two_placements: (
         r"in several ways, layer 0 of the decoder: norm\(x \+ branch\(x\)\); layer 2", FOR),
-    dense_first: ("layer 0 is attention,ffn, others are attention,ffn-swiglu, and no rule", FOR),
+    dense_first: (
+        "layer 0 is attention,ffn, others are attention,ffn-swiglu, and no rule",
+        rf"{FOR} [a-z, ]+$"),
     without_the_last: ("layer 3 is attention, others are attention,ffn, and no rule here", FOR),
     a_matrix: (rf"{SHARED}mlp\.c_fc\.weight, and no law here is of shared layers", None),
     norms_alone: (rf"{SHARED}ln_1\.weight", None),

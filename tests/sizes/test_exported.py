@@ -21,7 +21,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::deepnet_theory.definitions.outcome.UnstableWarning"
 )
 SIZES = {"width": 96, "heads": 6, "vocab": 32}  # heads of width 16
-BASE = (32, 2)
 OUTER = {"token-embedding": "token_embedding", "head": "head", "final-norm-gain": "norm_gain"}
 COUPLED = ("adam", "sgd", "lars", "momentum")
 

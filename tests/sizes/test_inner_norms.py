@@ -8,7 +8,6 @@ from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.rule import solve_rule
 
-LAYER = "attention-sub-ln,ffn-sub-ln"
 SUBLAYERS = Monomial.number(2) * Monomial.of("N")
 
 

@@ -18,7 +18,6 @@ from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import table, texts
 
 COMPLETE = {"closure": "complete"}
-SWIGLU = {"layer": "attention,ffn:swiglu"}
 HALF = "(2*N)**(-1/2)"
 # α, β and, where it is not 1, κ of every entry. Transcribed from Su, §First conclusions and
 # §Multiple optimizers (probe), and DeepNet, arXiv 2203.00555, Table of coefficients (lemma);
