@@ -2,6 +2,7 @@
 
 import inspect
 import textwrap
+import warnings
 
 import pytest
 import sympy as sp
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import deepnet_theory as dt
 from deepnet_theory.cli import experiments
 from deepnet_theory.cli.deriving import selection_of
-from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.outcome import UnstableWarning, Verdict
 from deepnet_theory.definitions.selection import parse_depth, stack
 from deepnet_theory.laboratory import measuring
 
@@ -108,6 +109,21 @@ def test_a_name_or_an_update_stands_for_a_selection():
     assert dt.derive("Adam", placement="Post-LN", norm="LAYER").selection == named.selection
     for subject in ("adam", named, named.selection):  # as what measures takes them
         assert selection_of(subject, {}) == named.selection
+
+
+def test_python_exports_the_complete_rule_and_warns_of_an_unstable_one():
+    named = dt.derive("adam", closure="symmetric")
+    with pytest.warns(UnstableWarning, match="take the closure complete"):
+        unstable = dt.export(named, 4, width=16, heads=2)
+    assert unstable.parts[0].sublayers[0].alpha == 8**0.5
+    assert named.training.entries == dt.derive("adam", closure="complete").rule.entries
+    assert dt.derive("lamb").trains  # its own rule is stable
+    with pytest.warns(UnstableWarning, match="rho scales as"):
+        dt.build(unstable)
+    with warnings.catch_warnings(action="error", category=UnstableWarning):
+        for given in ("adam", dt.derive("adam")):
+            found = dt.export(given, 4, width=16, heads=2)
+            assert dt.build(found).constants.parts[0].sublayers[0].alpha == 8.0
 
 
 def test_a_rule_of_ones_own_in_every_form(derivation):

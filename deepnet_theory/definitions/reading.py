@@ -28,7 +28,7 @@ class Matrix:
     0 in a Linear, 1 in a Conv1D, 1 or 2 of stacked experts. ``computed``: the forward pass makes it
     from the parameter. ``entries`` is their root mean square, ``spread`` its standard error.
     ``times`` are the numbers that multiply what enters the matrix and what leaves it; a query's are
-    those of the scores too, relative to 1/√k.
+    those of the scores too, relative to 1/√k. ``before`` is what its bias has not of them.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Matrix:
     entries: float = float("nan")
     spread: float = 0.0
     times: float = 1.0
+    before: float = 1.0
 
     @property
     def size(self) -> float:

@@ -78,7 +78,8 @@ def describe(reading: Reading, rule: Wanted) -> dict[str, tuple[Description, ...
             role = roles[m.role]
             fans, times = (m.fan_in, m.fan_out), factor(s, m)
             add(m.name, Description(*site, role, m.role, 1.0, *fans, times))
-            add(m.bias, Description(*site, *_bias(s.kind, m.role)))
+            behind = times / m.before if m.before else 1.0
+            add(m.bias, Description(*site, *_bias(s.kind, m.role), times=behind))
         for name in s.biases:
             add(name, Description(*site, *_bias(s.kind, s.matrices[-1].role)))
         learnt = Description(*site, Role.RESIDUAL_GAIN, s.multiplier, 1 / row.alpha)

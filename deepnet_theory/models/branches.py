@@ -371,7 +371,8 @@ class BranchReader:
                 times = self._times(product)
                 if role in ("query", "key"):
                     times = self._times_in_scores(role, product, end)
-                self.roles.append((product, matrix_of(role, product, outputs, times)))
+                before = self._before(product)
+                self.roles.append((product, matrix_of(role, product, outputs, times, before)))
 
     def _attention(self, core: Core, stream: Node) -> str:
         for role, slot in (("query", core.query), ("key", core.key), ("value", core.value)):
@@ -593,13 +594,16 @@ class BranchReader:
 
         Those between two products belong to the first.
         """
-        source, before = stripped(product.source, self.stops, self.norms, self.products)
         node, behind = product.node, 1.0
         for user, factor, _ in onward(self.graph, node):
             if node is self.end:
                 break
             node, behind = user, factor
-        return abs(behind if source in self.products else before * behind)
+        return self._before(product) * abs(behind)
+
+    def _before(self, product: Product) -> float:
+        source, before = stripped(product.source, self.stops, self.norms, self.products)
+        return 1.0 if source in self.products else abs(before)
 
     def _times_in_scores(self, role: str, product: Product, slot: Node) -> float:
         """The numbers that multiply a query or a key on its way into the softmax.
@@ -631,7 +635,9 @@ class BranchReader:
 # ------------------------------------------------------------------------------- matrices
 
 
-def matrix_of(role: str, product: Product, outputs: Sequence[int], times: float = 1.0) -> Matrix:
+def matrix_of(
+    role: str, product: Product, outputs: Sequence[int], times: float = 1.0, before: float = 1.0
+) -> Matrix:
     """These outputs of a product as a matrix, with the numbers that multiply it.
 
     Outputs may lie along several axes of their parameter, as heads do: all of them are all of the
@@ -651,6 +657,7 @@ def matrix_of(role: str, product: Product, outputs: Sequence[int], times: float 
         fan_in=product.matrix.shape[1] // product.stacked, fan_out=len(outputs), bias=product.bias,
         whole=len(outputs) >= there or computed, computed=computed,
         entries=entries, spread=spread / (2 * entries) if entries else 0.0, times=times,
+        before=before,
     )  # fmt: skip
 
 

@@ -63,6 +63,13 @@ def test_a_run_is_what_torchs_own_loop_gives():
     assert len(ended.losses) == 4 and ended.steps == (0, 1, 2)
 
 
+def test_a_seed_begins_alike_at_every_depth():
+    shallow, deep, other = (begun(constants(n), course(), s) for n, s in ((3, 0), (6, 0), (3, 1)))
+    assert torch.equal(shallow.embed.weight, deep.embed.weight)
+    assert torch.equal(shallow.head.weight, deep.head.weight)
+    assert not torch.equal(shallow.head.weight, other.head.weight)
+
+
 def test_a_run_that_diverges_has_no_loss():
     broken = run(constants(), 1e30, course(steps=6))
     assert math.isnan(broken.value) and len(broken.losses) < 6 and "at step" in broken.why

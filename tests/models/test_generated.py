@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from generated import GRAMMAR, IN_GAIN, OTHER_EPSILON, Model, expected, sentence, tokens, vectors
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
@@ -157,13 +157,14 @@ FEED = st.sampled_from(("ffn", "ffn-swiglu", "ffn-relu2"))
 
 
 @settings(max_examples=4)
+@example(1, "adam", "attention", "ffn", False)  # the bias of its query
 @given(SEEDS, st.sampled_from(("sgd", "adam")), ATTENTION, FEED, st.booleans())
 def test_a_number_in_the_code_changes_no_step_of_a_model_with_its_groups(
     seed, optimizer, attention, feed, divided
 ):
     """It multiplies what a matrix reads or gives: the entries and their steps make up for it."""
     words = {"attention": attention, "feed": feed, "optimizer": optimizer, "packing": "apart",
-             "bias": False}  # fmt: skip
+             "bias": (attention, feed) == ("attention", "ffn")}  # fmt: skip
     plain = {"enters": 1.0, "inner": 1.0, "mixing": "one operation"}
     other = {"enters": 3.0, "inner": 0.25, "mixing": "written out" if divided else "not divided"}
     found = []

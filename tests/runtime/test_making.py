@@ -1,6 +1,7 @@
 """Roles, initial laws and the laws of each map, parameter groups, generators."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -149,3 +150,27 @@ def test_the_bias_starts_at_the_log_of_the_frequencies():
 def test_what_is_no_head_or_no_count_is_refused(head, counts, says):
     with pytest.raises(InputError, match=says):
         start_head_(head, counts)
+
+
+# ------------------------------------------------------------------ branches in parallel
+
+
+def beside(s):
+    return s[0], replace(s[1], parallel=True)
+
+
+@pytest.mark.parametrize(
+    ("placement", "sublayers", "why"),
+    [
+        ("res-post-gain", beside, "parallel branches are built for"),
+        ("sandwich-gain", beside, "parallel branches are built for"),
+        ("post-ln", lambda s: beside(s)[::-1], "has no sum to join"),
+        ("post-ln", lambda s: (s[0], replace(s[1], parallel=True, alpha=2.0)),
+         "the branches of one residual sum have one alpha, not 1.7 and 2.0"),
+        ("post-ln", lambda s: (s[0], replace(s[1], parallel=1)), "parallel must be a boolean"),
+    ],
+)  # fmt: skip
+def test_branches_that_cannot_share_a_sum_are_refused(constants, placement, sublayers, why):
+    (part,) = (made := constants(placement=placement)).parts
+    with pytest.raises(InputError, match=why):
+        build(replace(made, parts=(replace(part, sublayers=sublayers(part.sublayers)),)))

@@ -45,27 +45,6 @@ def test_terms_of_two_ranks_are_refused(capsys):
     assert main(["derive", *words, "--rank", "high"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("update", "rate"),
-    [
-        ("-eta*sqrt(rows(theta)/columns(theta))*polar(g)", "d"),
-        ("-eta*sqrt(columns(theta)/rows(theta))*polar(g)", "1"),
-    ],
-)
-def test_an_embedding_is_counted_as_torch_stores_it(capsys, update, rate):
-    code, _, roles = derived(capsys, "--update", update, "--across", "width")
-    assert code == 0
-    assert roles["token-embedding"]["rate"] == rate
-
-
-def test_a_share_that_falls_with_the_depth_is_told(capsys):
-    words = ("--optimizer", "adamw", "--across", "both", "--closure", "symmetric")
-    _, data, roles = derived(capsys, *words)
-    assert {role for role, row in roles.items() if row["starved"]} == {"query", "key", "query-bias"}
-    assert roles["query"]["starved"] == "(2*N)**(-1/2)"
-    assert any("(2*N)**(1/2) times as large" in line for line in data["conventions"])
-
-
 @pytest.mark.parametrize("update", ["-eta*g/norm(g)", "-eta*g*norm(g)**(-1)"])
 def test_what_has_no_gradient_takes_no_step(update):
     """0/0 is 0, as for a zero head: so are rows of a ReLU unit that no token reaches."""
