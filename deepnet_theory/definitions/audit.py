@@ -85,7 +85,7 @@ class Audited:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit(Displayed):
     """Does a model follow a rule, and where not.
 

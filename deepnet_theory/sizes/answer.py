@@ -59,7 +59,7 @@ def for_training(selection: Selection) -> Selection:
         return selection
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer(Displayed):
     """What the algebra of sizes says of a selection.
 
@@ -333,7 +333,7 @@ def _in_words(row: SublayerRow) -> str:
 # ---- the closures of a selection, side by side ----
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Displayed):
     """The answer of every closure that balances, at a depth; the sentence that refuses another."""
 

@@ -247,7 +247,7 @@ def _text(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Judgement(Displayed):
     """A scheme under the optimizer asked for, and under every class of the built-in ones."""
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.formatters import SHOWN, html, line, text
+from deepnet_theory.report.formatters import SHOWN, html, text
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.text import coloured
@@ -136,7 +136,7 @@ def test_every_kind_that_is_shown_has_its_functions():
     ],
 )
 def test_a_derivation_is_shown_in_one_line(optimizer, more, said):
-    shown = line(dt.derive(optimizer=optimizer, **more))
+    shown = repr(dt.derive(optimizer=optimizer, **more))
     assert shown.startswith(said) and shown.endswith("; PROVED>") and "\n" not in shown
 
 
