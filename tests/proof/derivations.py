@@ -22,6 +22,7 @@ SELECTIONS = {
     "lion decoder": {"optimizer": "lion", "stack": "decoder"},
     "sgd both": {"optimizer": "sgd", **BOTH},
     "adam both": {"optimizer": "adam", **BOTH, "layer": "attention,cross,ffn:swiglu"},
+    "lamb both": {"optimizer": "lamb", **BOTH},
     "complete post-ln": {"optimizer": "adam", "closure": "complete", **SWIGLU},
     "complete pre-ln": {"optimizer": "adamw", "placement": "pre-ln", "closure": "complete"},
     "complete res-post-ln": {"optimizer": "sgd", "placement": "res-post-ln", "closure": "complete"},
@@ -68,7 +69,8 @@ SELECTIONS = {
 }  # fmt: skip
 # those whose steps are planted with errors: every route, and what each placement changes of it
 PLANTED = (
-    "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
+    "sgd post-ln", "sgd pre-ln", "adam post-ln", "adam pre-ln", "lamb post-ln", "lamb pre-ln",
+    "sgd both", "adam both", "lamb both", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma pre-ln", "lemma both",
     "parallel post-ln", "parallel pre-ln", "experts sgd",
     "norms inside", "learnt branch",

@@ -13,7 +13,8 @@ from deepnet_theory.sizes.answer import Answer
 
 # every placement, role and kind of update; a part that another amplifies; a rate of its own
 PRINTED = (
-    "sgd post-ln", "lamb pre-ln", "adam res-post-ln", "muon swiglu", "adafactor", "falling",
+    "sgd post-ln", "adam post-ln", "lamb pre-ln", "lamb both", "adam res-post-ln",
+    "muon swiglu", "adafactor", "falling",
     "complete post-ln", "complete res-post-ln", "learning-rate", "sgd both", "experts sgd",
     "parallel post-ln", "norms inside", "adam both", "lemma",
     "latent",

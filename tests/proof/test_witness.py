@@ -9,6 +9,7 @@ from deepnet_theory.definitions.placement import Placement, placement, placement
 from deepnet_theory.definitions.sublayer import sublayer, sublayers
 from deepnet_theory.proof.placement import gain, probed, value_of, values_of
 from deepnet_theory.proof.witness import Witness, derivative, distance, sizes
+from deepnet_theory.sizes.laws import law
 from deepnet_theory.sizes.monomial import Monomial
 
 # laws of placements and of branches are composed: each of them with two of the others
@@ -65,3 +66,9 @@ def test_a_size_that_is_no_power_is_not_rounded_to_one():
     mine = Placement("mine", "x + (1 + alpha/1000)*branch(norm(x))", final_norm=True)
     with pytest.raises(ArithmeticError, match="no power of alpha near the identity"):
         sizes(mine, sublayer("ffn"))
+
+
+@pytest.mark.parametrize(("placement", "sublayer"), PAIRS)
+def test_a_law_has_alpha_where_the_output_moves_with_it(placement, sublayer):
+    one, twice = (Witness.at(sublayer, placement, alpha, 0.5, 0).output() for alpha in (1.0, 2.0))
+    assert law(placement, sublayer).has_alpha == (distance(one, twice) > 1e-6)
