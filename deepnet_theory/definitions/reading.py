@@ -225,32 +225,17 @@ class Sublayer:
     @property
     def way(self) -> tuple[frozenset[str], tuple[str, ...]]:
         """Where norms stand and what is learnt, as a placement says the two."""
-        return self.around, self.learnt_names
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether its branch is an attention."""
-        return any(m.role == "query" for m in self.matrices)
+        return self.around, (self.multiplier,) if self.multiplier else ()
 
     @property
     def learnt_parameter(self) -> str | None:
         """The parameter that the learnt multiplier is, or is an entry of; it steps as a whole."""
         return self.learnt and self.learnt.partition("[")[0]
 
-    @property
-    def learnt_names(self) -> tuple[str, ...]:
-        """What is learnt as :attr:`~deepnet_theory.definitions.placement.Placement.learnt` has
-        it."""
-        return (self.multiplier,) if self.multiplier else ()
-
 
 def by_sum(sublayers: Iterable[Sublayer]) -> Iterator[list[Sublayer]]:
     """The branches of each residual sum."""
     return (list(beside) for _, beside in groupby(sublayers, lambda s: (s.stack, s.sums)))
-
-
-def by_layer(sublayers: Iterable[Sublayer]) -> Iterator[list[Sublayer]]:
-    return (list(row) for _, row in groupby(sublayers, lambda s: (s.stack, s.layer)))
 
 
 def _used(beside: list[Sublayer]) -> Iterator[str]:
@@ -321,7 +306,8 @@ class Reading:
     @cached_property
     def layer_texts(self) -> list[list[str]]:
         """Every layer of every stack as a selection says it."""
-        return [[described(row) for row in by_layer(s)] for s in self.stacks.values()]
+        by_layer = (groupby(rows, lambda s: s.layer) for rows in self.stacks.values())
+        return [[described(row) for _, row in layers] for layers in by_layer]
 
     @cached_property
     def select(self) -> dict[str, str]:

@@ -117,7 +117,7 @@ def rows_of(reading: Reading, c: Constants) -> Wanted:
                 )
         asked = [_asked(c, part, index) for index in range(len(part.sublayers))]
         rows += (
-            replace(row, norms=with_own(row.norms, s))
+            replace(row, norms=row.norms | (norms_of(s) & {INSIDE}))
             for s, row in zip(sublayers, cycle(asked), strict=False)
         )
     if c.architecture.residual_gain is not None:
@@ -336,8 +336,3 @@ def rates_of_multiples(reading: Reading, rule: Wanted) -> Iterator[Difference]:
                 continue
             if not math.isclose(counts, 1.0, rel_tol=EXACT):
                 yield Difference(index, f"{RATE_OF}{m.role}", counts, m.times, 1.0)
-
-
-def with_own(norms: frozenset[str], s: Sublayer) -> frozenset[str]:
-    """Where a placement has norms, and within the branch where the sublayer's kind has one."""
-    return norms | (norms_of(s) & {INSIDE})

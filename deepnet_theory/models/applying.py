@@ -512,7 +512,8 @@ def lines_of_code(reading: Reading, c: Constants) -> Iterator[str]:
         if tables or reading.embeddings:
             yield f"x = x * {1 / size:.4g}  # {place}"
     yield from lines_of_logits(reading, c)
-    written = all(_near(s.scores, c.scores) for s in reading.sublayers if s.has_scores)
+    attentions = (s for s in reading.sublayers if any(m.role == "query" for m in s.matrices))
+    written = all(_near(s.scores, c.scores) for s in attentions)
     if c.scores != 1 and not written:
         yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)"
     logits = reading.logits
