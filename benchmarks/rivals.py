@@ -60,7 +60,6 @@ class Arm(NamedTuple):
     start: float = 0.0
     optimizer: str = "adamw"
     placement: str = "pre-ln"
-    plain_base: bool = True  # the base is a plain model; else it has the rule's own constant
 
     @property
     def family(self) -> str:
@@ -80,24 +79,27 @@ class Known(NamedTuple):
     hidden: bool  # a matrix of a branch
     scaled: bool  # one that β and κ multiply
     kappa: float
+    gain_base: float  # the rule's at the base
     small: float  # the gain that standard practice has
     small_base: float
     sgd: float  # the rate under SGD
 
 
 RULE, STANDARD = "the rule", "standard practice"
-MUON, POST = "Muon, the rule", "post-LN, its own constant"
+MUON, POST = "Muon, the rule", "post-LN, the rule"
 # gain and rate of a parameter, in place of the table's
 CHANGED: dict[str, Callable[[ParameterConstants, Known], tuple[float, float]]] = {
-    "β² for β": lambda p, at: (p.gain ** (1 + at.scaled), p.rate),
+    "β² for β": lambda p, at: (p.gain * (p.gain / at.gain_base) ** at.scaled, p.rate),
     "κ times N^(1/4)": lambda p, at: (p.gain, p.rate * at.depth ** (at.scaled / 4)),
     "hidden rates times d^(1/2)": lambda p, at: (p.gain, p.rate * at.width ** (at.hidden / 2)),
     "no κ": lambda p, at: (p.gain, p.rate / at.kappa),
     "one rate for all roles": lambda p, at: (p.gain, 1.0),
-    "standard sizes": lambda p, at: (p.gain if not at.small else at.small / at.small_base, p.rate),
+    "standard sizes": lambda p, at: (
+        at.gain_base * at.small / at.small_base if at.small else p.gain, p.rate,
+    ),
     "rates of SGD": lambda p, at: (p.gain, at.sgd),
     STANDARD: lambda p, at: (at.small or p.gain, 1.0),
-}
+}  # fmt: skip
 WRONG = tuple(name for name in CHANGED if name != STANDARD)
 ALL = (
     Arm(RULE, 8e-3),
@@ -105,8 +107,7 @@ ALL = (
     *map(Arm, WRONG),
     Arm(MUON, 40e-3, "muon"),
     Arm(f"Muon, {STANDARD}", 4e-3, "muon-moonlight"),
-    Arm(POST, 8e-3, placement="post-ln", plain_base=False),
-    Arm("post-LN over a plain base", 4e-3, placement="post-ln"),
+    Arm(POST, 8e-3, placement="post-ln"),
 )
 ARMS = {arm.name: arm for arm in ALL}
 RULES = {ARMS[name].family: name for name in (RULE, MUON, POST)}
@@ -117,13 +118,13 @@ RULES = {ARMS[name].family: name for name in (RULE, MUON, POST)}
 
 @cache
 def exported(arm: Arm, size: Size, form: Form, optimizer: str = "adamw") -> Constants:
-    """The package's constants of the rule, for an arm's placement and base, at a size."""
+    """The package's constants of the rule, for an arm's placement, at a size over the base."""
     selection = Selection(
         optimizer, placement=arm.placement, norm="rms", stack="decoder",
         layer="attention,ffn:swiglu", closure="complete",
     )  # fmt: skip
     return dt.export(
-        selection, size[1], base=form.base if arm.plain_base else form.base[0], width=size[0],
+        selection, size[1], base=form.base, width=size[0],
         heads=size[0] // HEAD_WIDTH, vocab=VOCAB, ffn_ratio=FFN_RATIO, activation="silu",
         bias=False, head_bias=arm.placement == "post-ln",
     )  # fmt: skip
@@ -162,14 +163,15 @@ def constants(arm: Arm, size: Size, form: Form) -> Constants:
     if change is None:
         return c
     (part,), sgd, own = c.parts, rows(exported(arm, size, form, "sgd")), {}
+    at_base = rows(base)
     for (at, name), p in rows(c).items():
         s = None if at is None else part.sublayers[at]
         scaled = s is not None and name in {m.name for m in sublayer(s.kind).scaled}
         hidden = s is not None and name in {m.name for m in sublayer(s.kind).matrices}
         gain, rate = change(p, Known(
             size[0] / form.base[0], size[1] / form.base[1], hidden, scaled,
-            s.rate if s is not None and scaled else 1.0, small(c, at, name), small(base, at, name),
-            sgd[at, name].rate,
+            s.rate if s is not None and scaled else 1.0, at_base[at, name].gain or 1.0,
+            small(c, at, name), small(base, at, name), sgd[at, name].rate,
         ))  # fmt: skip
         decay = p.weight_decay * p.rate / rate
         own[at, name] = replace(p, gain=gain, rate=rate, weight_decay=decay)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 124,
-    "cli": 1840,
+    "cli": 1841,
     "definitions": 5286,
     "laboratory": 4012,
     "models": 5099,
@@ -21,7 +21,7 @@ BUDGETS = {
     "proof": 3754,
     "report": 1961,
     "runtime": 984,
-    "sizes": 4825,
+    "sizes": 4817,
 }
 FORMATTED_BY_HAND = 116
 

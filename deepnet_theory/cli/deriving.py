@@ -148,9 +148,10 @@ def export(
     published ``scheme``, for whose optimizer and stack a selection may ask.
 
     With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
-    multipliers. With ``base``, the width of a smaller model or its (width, depth), every number is
-    a multiple of that model's own; ``base_heads`` is its number of heads where they are not as wide
-    as the model's. ``alignment`` is that of updates and moved features in the width.
+    multipliers. With ``base``, the width of a smaller model or its (width, depth), what a role
+    steps with is a multiple of that model's own, which is exported in the same way at its sizes;
+    ``base_heads`` is its number of heads where they are not as wide as the model's. ``alignment``
+    is that of updates and moved features in the width.
 
     Warns (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a bad depth or sizes that do not fit each

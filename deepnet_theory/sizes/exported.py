@@ -1,14 +1,15 @@
 r"""The constants of a rule or a scheme at a depth, and relative to a smaller model, the base.
 
 What a model starts and steps with at a depth are the rule's texts, evaluated. Relative to a base
-that was tuned, each number is the base's own times what the rule makes of it on the way from there:
+that was tuned, each number is the base's own times what the rule makes of it on the way to a width:
 
 .. math:: \mathrm{number}(d) = \mathrm{number}(d_0)\,(d/d_0)^e
 
 with e of the role's row (:func:`~deepnet_theory.sizes.width.row_of`) at the sizes and multipliers
 that the model of ``build`` has: its embedding is √d·E with entries of size 1/√d, and its matrices
-are drawn by Xavier's law. With a base depth the same holds in N and M: the base is then a plain
-model, each of its numbers 1.
+are drawn by Xavier's law. In depth the base is the rule's own model: it has the rule's α, β and
+norms at its N and M, as every model has at its own, and what is relative to it are rates, ε and
+decays.
 
 Source: derived here.
 """
@@ -311,7 +312,7 @@ def on_base(
         origin={
             **c.origin,
             "rows": {
-                name: f"{words}; here over a base: {scale.words}"
+                name: f"{words}; rates over a base: {scale.words}"
                 for name, words in c.origin["rows"].items()
             },
             "base": asdict(smaller),
@@ -384,7 +385,7 @@ def _part(
     scale: Scale,
     coupled: bool,
 ) -> PartConstants:
-    """A part's constants over those of the base's depth, times what the width makes of them."""
+    """A part's constants, rates over those of the base's depth, times the width's."""
     part = c.parts[index]
     sublayers = []
     for place, s in enumerate(part.sublayers):
@@ -395,18 +396,9 @@ def _part(
                 deep = None if shallow is None else shallow.parameter(*where)
                 model = c.parameter(*where)
                 parameters[row.place.parameter] = _times(model, row, scale, coupled, deep)
-        if shallow is not None:
-            s = _over(s, shallow.parts[index].sublayers[place])
-        sublayers.append(replace(s, parameters=parameters))
+        rate = s.rate if shallow is None else s.rate / shallow.parts[index].sublayers[place].rate
+        sublayers.append(replace(s, rate=rate, parameters=parameters))
     return replace(part, sublayers=tuple(sublayers))
-
-
-def _over(s: SublayerConstants, base: SublayerConstants) -> SublayerConstants:
-    return replace(
-        s, alpha=s.alpha / base.alpha, beta=s.beta / base.beta, rate=s.rate / base.rate,
-        gains={name: gain / base.gain(name) for name, gain in s.gains.items()},
-        norm_epsilon={w: e / base.norm_epsilon.get(w, 1.0) for w, e in s.norm_epsilon.items()},
-    )  # fmt: skip
 
 
 def _outside(row: ParameterRow, scale: Scale, a: Architecture, eta: float) -> ParameterConstants:
@@ -423,13 +415,13 @@ def _times(
     model: ParameterConstants, row: ParameterRow, scale: Scale, coupled: bool,
     deep: ParameterConstants | None = None,
 ) -> ParameterConstants:  # fmt: skip
-    """What a parameter steps with in depth, over that of the base's depth, times the width's."""
+    """A parameter in depth, what it steps with over the base's depth, times the width's."""
     decay, refused = row.decay, ""
     if coupled:  # added to the gradient
         decay, refused = row.coupled_decay, row.coupled_refused or ""
     values = {}
     for knob, in_width in zip(KNOBS, (None, row.rate, row.epsilon, decay), strict=True):
-        over = getattr(deep, knob, 1.0) or 1.0
+        over = 1.0 if knob == "gain" else getattr(deep, knob, 1.0) or 1.0
         values[knob] = getattr(model, knob) / over * scale.ratio(in_width or ONE)
     if refused:
         values["weight_decay"] = 0.0
