@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.width import WidthDerivation
 
 
+Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)]
+
+
 @overload
 def derive(
     selection: Selection | str | None = None, *, across: Literal["width", "both"], **given: Any
@@ -45,9 +48,7 @@ def derive(
     depth: Annotated[
         DepthLike | None, Option("N[,M]", "Print numbers for this many layers")
     ] = None,
-    alignment: Annotated[
-        str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)
-    ] = None,
+    alignment: Alignment = None,
     form: Annotated[
         str | None, Option("NAME", "In width, a head's multiplier (forward) or none", FORMS)
     ] = None,

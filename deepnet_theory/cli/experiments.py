@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deepnet_theory.cli.deriving import (
     OF_SELECTION,
+    Alignment,
     derived,
     export,
     refuse,
@@ -19,7 +20,7 @@ from deepnet_theory.cli.deriving import (
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import COMPLETE, Rule
-from deepnet_theory.definitions.selection import Selection, Stack
+from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, Stack
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, scheme_predictions
@@ -132,6 +133,7 @@ def verify(
     *,
     across: Annotated[str, Option("NAME", "depth or width", ("depth", "width"))] = "depth",
     widths: Widths = None,
+    alignment: Alignment = None,
     **given: Any,
 ) -> Result:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
@@ -164,10 +166,11 @@ def verify(
     if across == "width":
         if subject.rule is not None or subject.selection is None or subject.scheme is not None:
             raise InputError("verify across width takes the derived rule: leave rule or scheme out")
-        return _in_width(subject.selection, depths, widths or WIDTHS, given)
+        aligned = alignment or ALIGNMENTS[0]
+        return _in_width(subject.selection, depths, widths or WIDTHS, aligned, given)
     if across != "depth":
         raise unknown("across", across, ("depth", "width"))
-    refuse({"widths": widths}, "without across width")
+    refuse({"widths": widths, "alignment": alignment}, "without across width")
     settings, work = settings_and_work(given)
     (selection, used), rows = subject.measured(), {}
     if subject.scheme is None:
@@ -191,7 +194,11 @@ def verify(
 
 
 def _in_width(
-    selection: Selection, depths: Depths, widths: str | Iterable[object], given: Given
+    selection: Selection,
+    depths: Depths,
+    widths: str | Iterable[object],
+    alignment: str,
+    given: Given,
 ) -> Result:
     """The builder's models of the exported rule, measured as :func:`measure` does any family."""
     from deepnet_theory.definitions.measurement import VERIFICATION
@@ -210,7 +217,7 @@ def _in_width(
     layers = [n for depth in parse_depths(depths or [2], stack) for n in depth.values()]
     settings, work = settings_and_work({"tokens": WIDE_TOKENS, **given, "width": wanted[0]})
     answer = Answer(for_training(selection))
-    made = partial(_constants, answer, settings, VOCABULARY, wanted[0])
+    made = partial(_constants, answer, settings, VOCABULARY, wanted[0], alignment=alignment)
     for width in wanted:  # one that the heads do not divide is refused before measuring
         made(layers[0], width)
     found = measure(
@@ -239,11 +246,13 @@ def one_part(selection: Selection, does: str) -> Stack:
 
 
 def _constants(
-    answer: Answer, settings: Settings, vocab: int, base: int | None, depth: int, width: int
-) -> Constants:
+    answer: Answer, settings: Settings, vocab: int, base: int | None, depth: int, width: int,
+    **rule: str,
+) -> Constants:  # fmt: skip
     """The constants of a model of these sizes, relative to a ``base`` width with the same heads."""
     sizes = {name: getattr(settings, name) for name in ("heads", "ffn_ratio", "activation")}
     heads = None if base is None else settings.heads
+    sizes |= rule
     return export(answer, depth, base=base, base_heads=heads, width=width, vocab=vocab, **sizes)
 
 

@@ -61,6 +61,8 @@ BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --across both": "unknown across 'both'; valid are: depth, width",
     "verify --scheme gpt-2 --across width": "verify across width takes the derived rule",
     "verify --optimizer adam --widths 8,16": "widths was given without across width",
+    "verify --optimizer adam --alignment none": "alignment was given without across width",
+    "verify --optimizer adam --across width --alignment half": "unknown alignment 'half'",
     "derive --optimizer adam --form weights": "form was given without across width or both",
     "verify --scheme gpt-2 --step all": "step 'all' was given with the scheme",
     "transfer --optimizer sgd --depths 2,4 --rates 0": "the rates '0' are not positive",
