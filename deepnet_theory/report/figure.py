@@ -88,7 +88,7 @@ def panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
     everything = [s for _, panel in figure.panels for s in panel]
     named = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
     every = {x for s in everything for x, _ in s.line if x > 0} | named or {1.0}
-    axes.set(xscale="log", yscale="linear" if figure.linear else "log")
+    axes.set(xscale="log", yscale="linear" if figure.linear else "log", autoscaley_on=False)
     axes.set_xlim(min(every) / 1.12, max(every) * 1.12)
     axes.set_xlabel(figure.x_label)
     for one in series:
@@ -134,20 +134,27 @@ def _has(x: float, *ys: float, linear: bool = False) -> bool:
 
 
 def fit(axes: Axes, figure: Figure) -> None:
-    """Give a logarithmic axis a span of :data:`FLAT` at least; cut what diverged.
+    """Give all panels one upright axis: a logarithmic one spans :data:`FLAT` at least.
 
-    A linear one with a level ends as far above the level as the lowest point is away from it.
+    A linear one with a level ends as far above the level as the lowest point is away from it: what
+    diverged is cut.
     """
-    low, high = axes.get_ylim()
+    limits = [one.dataLim for one in axes.get_shared_y_axes().get_siblings(axes)]
     if not figure.linear:
-        centre, span = math.sqrt(low * high), max(high / low, FLAT)
+        low = min((one.minposy for one in limits if math.isfinite(one.minposy)), default=1.0)
+        high = max((one.y1 for one in limits if one.y1 >= low), default=1.0)
+        centre, span = math.sqrt(low * high), max(1.25**2 * high / low, FLAT)
         axes.set_ylim(centre / math.sqrt(span), centre * math.sqrt(span))
-    elif figure.level is not None:
+        return
+    low = min((one.y0 for one in limits if math.isfinite(one.y0)), default=0.0)
+    high = max((one.y1 for one in limits if math.isfinite(one.y1)), default=1.0)
+    if figure.level is not None:
         level, series = figure.level[0], [s for _, panel in figure.panels for s in panel]
         heights = [y for s in series for _, y in (*s.line, *(mark[:2] for mark in s.marks))]
         lowest = min(filter(math.isfinite, heights), default=level)
-        away = max(abs(level - lowest), 0.05 * abs(level))
-        axes.set_ylim(top=min(high, max(level, lowest) + 1.1 * away))
+        high = min(high, max(level, lowest) + max(abs(level - lowest), 0.05 * abs(level)))
+    room = (high - low or 1.0) / 16
+    axes.set_ylim(low - room, high + room)
 
 
 def _themed(svg: str, label: str) -> str:

@@ -112,6 +112,7 @@ def test_a_linear_axis_shows_what_is_not_positive():
     assert len(marks(svg)) == 1 and len(max(lines(svg), key=len)) == 2
 
 
+@pytest.mark.filterwarnings("error")  # of an axis that has no length
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=9), st.booleans())
 @settings(max_examples=20, deadline=None)
 def test_every_point_lies_on_the_axis_and_a_flat_line_looks_flat(heights, linear):
