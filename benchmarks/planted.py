@@ -1,13 +1,14 @@
-"""Errors planted in what derives: how many of them does ``derive`` itself call REFUTED?
+"""Errors planted in what derives: how many does ``derive`` call REFUTED, or a test deny?
 
     python benchmarks/planted.py [--sample 40] [--seed 0]
 
-No test takes part. A mutant of ``benchmarks/mutants.py`` in ``sizes`` or ``definitions``, at a
+A mutant of ``benchmarks/mutants.py`` in ``sizes`` or ``definitions``, at a
 statement that the derivations below execute, is planted in a copy of the tree, and each of them is
 asked again. A mutant counts where a derivation ends with exit code 0 or 1 and prints another
-answer. It is *seen* where one of these says REFUTED, and *unseen* where none does. Crashes (exit
-code 70 or an exception) and refusals (2 or 4) show no other answer and find nothing: they are
-counted apart, and so is a REFUTED of the right answer. What is printed is all of the JSON but the
+answer. It is *seen* where one of these says REFUTED; else the tests of the core are run with it,
+and it is *denied* where one fails by an assertion, *unseen* where none does. Crashes (exit code 70
+or an exception) and refusals (2 or 4) show no other answer and find nothing: they are counted
+apart, and so is a REFUTED of the right answer. What is printed is all of the JSON but the
 evidence: steps, symbols, facts and the verdict.
 """
 
@@ -19,8 +20,12 @@ import contextlib
 import importlib
 import io
 import json
+import os
 import pickle
 import random
+import re
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from importlib.machinery import SourceFileLoader
@@ -42,7 +47,12 @@ DERIVATIONS = (
     "--optimizer sgd --placement res-post-ln --closure complete",
     "--optimizer adam --across both",
 )
-SEEN, UNSEEN, CRASHED, REFUSED = "seen", "unseen", "crashed", "refused"
+# what may deny an answer, the quickest first
+TESTS = ("tests/proof/test_algebra.py", "tests/sizes", "tests/definitions", "tests/proof",
+         "tests/test_outputs.py", "tests/cli/test_commands.py", "tests/test_workflow.py",
+         "tests/report", "tests/models/test_groups.py", "tests/runtime")  # fmt: skip
+SEEN, DENIED, UNSEEN, CRASHED, REFUSED = "seen", "denied", "unseen", "crashed", "refused"
+COUNTED = (SEEN, DENIED, UNSEEN)
 FALSE, SAME = "refuted a right answer", "changed nothing"
 
 
@@ -107,9 +117,23 @@ def fate(mutant: Mutant, tree: Path, right: Answers) -> str:
     file.write_text(mutant.applied(source), encoding="utf-8")
     try:
         wrong = asked_of(tree)
+        found = CRASHED if wrong is None else fate_of(right, wrong[0])
+        return DENIED if found == UNSEEN and denied(tree) else found
     finally:
         file.write_text(source, encoding="utf-8")
-    return CRASHED if wrong is None else fate_of(right, wrong[0])
+
+
+def denied(tree: Path) -> bool:
+    """Whether a test fails by an assertion; one that raises anything else finds nothing."""
+    fast = ("-m", "not slow and not notebooks", "-n", "0", "-p", "no:cacheprovider", "--tb=short")
+    for tests in TESTS:
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *fast, tests], cwd=tree, text=True,
+            capture_output=True, env={**os.environ, "PYTHONPATH": str(tree)}, check=False,
+        )  # fmt: skip
+        if re.search(r"^E +(assert |AssertionError|Failed: DID NOT)", ran.stdout, re.MULTILINE):
+            return True
+    return False
 
 
 def fate_of(right: Answers, wrong: Answers) -> str:
@@ -130,9 +154,9 @@ def page(fates: dict[Mutant, str], asked_for: str) -> str:
     rows = sorted((m for m in fates if fates[m] == UNSEEN), key=lambda m: (m.file, m.line))
     return "\n".join([
         "# Planted in the derivation", "",
-        f"`{asked_for}`: of {counts[SEEN] + counts[UNSEEN]} errors that let a derivation end "
-        f"and print another answer, `derive` calls **{counts[SEEN]}** REFUTED. "
-        f"{counts[UNSEEN]} are unseen.", "",
+        f"`{asked_for}`: of {sum(counts[one] for one in COUNTED)} errors that let a derivation end "
+        f"and print another answer, `derive` calls **{counts[SEEN]}** REFUTED, and a test fails by "
+        f"an assertion with {counts[DENIED]} more. {counts[UNSEEN]} are unseen.", "",
         "Apart, for they find nothing: "
         + ", ".join(f"{counts[one]} {one}" for one in (CRASHED, REFUSED, FALSE, SAME)) + ".",
         "", "| place | unseen |", "|---|---|",
@@ -166,7 +190,7 @@ def main() -> None:
             fates[mutant] = fate(mutant, tree, right)
             print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
             asked.output.write_text(page(fates, command), encoding="utf-8")
-            if sum(fate in (SEEN, UNSEEN) for fate in fates.values()) == asked.sample:
+            if sum(fate in COUNTED for fate in fates.values()) == asked.sample:
                 break
 
 
