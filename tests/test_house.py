@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 1851,
     "definitions": 5286,
     "laboratory": 4012,
-    "models": 5099,
+    "models": 5100,
     "processes": 495,
     "proof": 3754,
     "report": 1968,

@@ -442,7 +442,8 @@ class BranchReader:
         if opens:
             product = self.products[made]
             outputs = self._outputs(made, gate)
-            gating = matrix_of("gate", product, outputs, self._times(product))
+            factors = self._times(product), self._before(product)
+            gating = matrix_of("gate", product, outputs, *factors)
             self.roles.insert(roles.index("output"), (product, gating))
             self.beside = set()
         return opens
