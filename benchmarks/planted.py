@@ -155,7 +155,7 @@ def page(fates: dict[Mutant, str], asked_for: str) -> str:
         "# Planted in the derivation", "",
         f"`{asked_for}`: of {sum(counts[one] for one in COUNTED)} errors that let a derivation end "
         f"and print another answer, `derive` calls **{counts[SEEN]}** REFUTED, and a test fails by "
-        f"an assertion with {counts[DENIED]} more. {counts[UNSEEN]} are unseen.", "",
+        f"an assertion with {counts[DENIED]} more. Unseen: {counts[UNSEEN]}.", "",
         "Apart, for they find nothing: "
         + ", ".join(f"{counts[one]} {one}" for one in (CRASHED, REFUSED, FALSE, SAME)) + ".",
         "", "| place | unseen |", "|---|---|",

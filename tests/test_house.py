@@ -21,7 +21,7 @@ BUDGETS = {
     "proof": 3754,
     "report": 1968,
     "runtime": 984,
-    "sizes": 4817,
+    "sizes": 4816,
 }
 FORMATTED_BY_HAND = 116
 

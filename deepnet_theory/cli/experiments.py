@@ -252,8 +252,8 @@ def _constants(
     """The constants of a model of these sizes, relative to a ``base`` width with the same heads."""
     sizes = {name: getattr(settings, name) for name in ("heads", "ffn_ratio", "activation")}
     heads = None if base is None else settings.heads
-    sizes |= rule
-    return export(answer, depth, base=base, base_heads=heads, width=width, vocab=vocab, **sizes)
+    sizes |= {"width": width, "vocab": vocab, **rule}
+    return export(answer, depth, base=base, base_heads=heads, **sizes)
 
 
 def _built(

@@ -419,13 +419,12 @@ def _times(
     decay, refused = row.decay, ""
     if coupled:  # added to the gradient
         decay, refused = row.coupled_decay, row.coupled_refused or ""
-    values = {}
-    for knob, in_width in zip(KNOBS, (None, row.rate, row.epsilon, decay), strict=True):
-        over = 1.0 if knob == "gain" else getattr(deep, knob, 1.0) or 1.0
-        values[knob] = getattr(model, knob) / over * scale.ratio(in_width or ONE)
-    if refused:
-        values["weight_decay"] = 0.0
-    return ParameterConstants(**values, refused=refused)
+    rate, epsilon, weight_decay = (
+        getattr(model, knob) / (getattr(deep, knob, 1.0) or 1.0) * scale.ratio(in_width or ONE)
+        for knob, in_width in zip(KNOBS[1:], (row.rate, row.epsilon, decay), strict=True)
+    )
+    weight_decay = 0.0 if refused else weight_decay
+    return ParameterConstants(model.gain, rate, epsilon, weight_decay, refused=refused)
 
 
 def _condition(c: Constants) -> str:

@@ -1,4 +1,4 @@
-"""How a reading differs from what is wanted: beyond chance, and in what."""
+"""How a reading differs from what is expected: beyond chance, and in what."""
 
 import math
 from dataclasses import replace
