@@ -68,7 +68,7 @@ OPTIONS = ("-m", "not slow and not notebooks", "--hypothesis-seed=0")
 IMPORTED = ("sympy", "torch", "scipy.stats", "hypothesis", "jsonschema", "loky")
 MEMORY = 8 * 2**30  # bytes: a power for a product may ask for all there is
 NOT_RUN = ("annotation", "returns", "decorator_list")
-DRAWN = ("Random", "randint", "uniform", "choice")  # whose arguments any other example serves
+DRAWN = ("Random", "randint", "uniform", "choice", "default_rng", "manual_seed")  # any serve
 KEPT = "derivations"  # what tests share is made anew, for each to be seen to make it
 LATE = "killed by the time limit"
 CACHE = type(functools.cache(len))
