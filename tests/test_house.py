@@ -14,14 +14,14 @@ PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 124,
     "cli": 1851,
-    "definitions": 5286,
+    "definitions": 5287,
     "laboratory": 4012,
     "models": 5100,
     "processes": 495,
     "proof": 3754,
     "report": 1968,
     "runtime": 984,
-    "sizes": 4816,
+    "sizes": 5010,
 }
 FORMATTED_BY_HAND = 116
 

@@ -78,3 +78,12 @@ def descent(update: Node) -> frozenset[int] | None:
         null = abs(terms.sum()) <= 1e3 * ROUNDING * np.abs(terms).sum()
         signs.add(0 if null else int(np.sign(terms.sum())))
     return frozenset(signs) if moves else None
+
+
+def is_odd_in_gradient(update: Node) -> bool:
+    """Whether the update of -g is minus that of g, so that symmetric noise adds up to nothing."""
+    for size in SIZES:
+        change = sampled(update, size)[1].reshape(2, 2, -1)  # by the two signs of g
+        if np.abs(change + change[::-1, ::-1]).max() > 1e3 * ROUNDING * np.abs(change).max():
+            return False
+    return True

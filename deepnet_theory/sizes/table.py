@@ -130,7 +130,7 @@ class ParameterRow:
     mean square of its entries. ``gradient`` and ``update`` are of one such parameter, per η.
     ``refused`` says why a ``rate`` is None. In depth ``share`` is what all such parameters move the
     output by, the scaled matrices by 1. In width ``multiplier`` is c, and ``action`` is c times
-    what an update adds to an output.
+    what an update adds to an output. In the batch ``gradient`` is that of a batch, noise included.
     """
 
     place: Place
@@ -144,6 +144,7 @@ class ParameterRow:
     multiplier: Monomial | None = None
     action: Monomial | None = None
     coupled_decay: Monomial | None = None
+    memory: Monomial | None = None  # what 1 - beta is multiplied with
     refused: str | None = None
     coupled_refused: str | None = None
     step: Step | None = None  # the update's law, in its own gradient, size and counts

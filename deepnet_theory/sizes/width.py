@@ -58,11 +58,6 @@ def places(selection: Selection) -> Iterator[Place]:
         for name in ("token_embedding", "position_embedding"):
             yield outside(name, Role.EMBEDDING)
         for branch in dict.fromkeys(part.layer):
-            if branch.experts > 1:
-                raise Refusal(
-                    f"the router of {branch.name!r} has no law in the width here: its outputs, as "
-                    "many as there are experts, do not grow with d"
-                )
             law = laws.law(selection.the_placement, branch, selection.the_norm)
             yield from places_of(part, law)
         if selection.the_placement.final_norm:
@@ -341,6 +336,13 @@ def width_table(
     ):  # fmt: skip
         if value not in valid:
             raise unknown(what, value, valid)
+    for part in selection.the_stack.parts:
+        for branch in part.layer:
+            if branch.experts > 1:
+                raise Refusal(
+                    f"the router of {branch.name!r} has no law in the width here: its outputs, as "
+                    "many as there are experts, do not grow with d"
+                )
     everywhere = tuple(places(selection))
     point = rule_point({place.role: place for place in everywhere}, alignment, form)
     rows = [

@@ -1,0 +1,182 @@
+r"""How learning rates, decays, ε and memories scale with the batch size B: one row a role.
+
+The gradient of B independent samples is :math:`g = G + \xi/\sqrt B`. Its size γ is 1 where the
+signal G dominates, and :math:`B^{-1/2}` where the noise ξ does. An update of degree p in g has the
+size :math:`u = \gamma^p`, and responds to G by :math:`u/\gamma`. Two conditions fix the rate:
+
+.. math:: \eta\,u^2 = u/\gamma, \qquad
+          T\,\eta\,u/\gamma = 1, \quad T\,\eta^2 u^2 = 1, \qquad T = 1/B,
+
+(S) the step that gains most in one update, its signal over its second moment; (D) over a fixed
+number of samples, T updates, the summed signal and the summed noise stay. Where noise dominates,
+they agree: :math:`\eta = B^{(1+p)/2}`. Where the signal dominates, (D) asks for B, and (S), the
+limit of stability, for 1: (S) binds. A decay takes the same share of a matrix over these T updates,
+ε is as large as what it is added to, and a memory spans the same number of samples.
+
+Source: derived here; for SGD and Adam as in Malladi et al., arXiv 2205.10287.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from deepnet_theory.definitions.optimizer import Optimizer, above_floors
+from deepnet_theory.definitions.outcome import Refusal, shown, unknown
+from deepnet_theory.definitions.selection import GRADIENT_NOISE, Selection
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.sizes.descent import descent, is_odd_in_gradient
+from deepnet_theory.sizes.monomial import ONE, Monomial, solve
+from deepnet_theory.sizes.table import ParameterRow, Place
+from deepnet_theory.sizes.update import GRADIENT, HALF, PARAMETER, ZERO, Degrees, MissingLaw, Sized
+from deepnet_theory.sizes.width import places
+
+DOMINANT, NO_NOISE = GRADIENT_NOISE
+B = Monomial.of("B")
+T = ONE / B  # updates over a fixed number of samples
+POWERS = ("rate", "decay", "coupled_decay", "epsilon", "memory")
+
+
+class InBatch(Degrees):
+    """The degree of an update in g alone, at a fixed parameter, which may be 0."""
+
+    in_width = True  # sums that change sign have poles, and a noisy gradient meets them
+
+    def __init__(self, starts_at_zero: bool) -> None:
+        super().__init__()
+        self.zeros = {"decay", PARAMETER} if starts_at_zero else {"decay"}
+        self.sizes[PARAMETER] = ONE
+
+    def require_second_moment(self, value: Sized) -> None:
+        of_g, _, of_sums = value.vanishes
+        if min(of_g, of_sums) <= -HALF:
+            raise MissingLaw("entries to the power of -1/2 or less have no second moment")
+
+
+@dataclass(frozen=True)
+class BatchTable:
+    """The rows of a selection in powers of B, and which of noise and signal dominates."""
+
+    selection: Selection
+    gradient_noise: str
+    rows: tuple[ParameterRow, ...]
+
+    def row(self, role: str, part: str = "") -> ParameterRow:
+        """The first row of a role."""
+        return next(r for r in self.rows if r.role == role and part in ("", r.place.part))
+
+
+def batch_rule(selection: Selection, noise: str = DOMINANT) -> BatchTable:
+    """What each role's rate, decays, ε and memory are multiplied with, in powers of B.
+
+    ``noise`` "dominant" is for batches far below the ratio of noise to signal, "none" for batches
+    far above. Raises :class:`Refusal` where no role has a rate.
+    """
+    if noise not in GRADIENT_NOISE:
+        raise unknown("gradient noise", noise, GRADIENT_NOISE)
+    optimizer = selection.the_optimizer
+    rows = tuple(_row(place, optimizer, noise) for place in places(selection))
+    refused = [row.refused for row in rows if row.refused]
+    if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
+        raise Refusal(refused[0])
+    return BatchTable(selection, noise, rows)
+
+
+def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
+    bare = ParameterRow(place, None if place.starts_at_zero else ONE)
+    if place.kind is Role.KEY_BIAS:  # its gradient is 0 for every sample
+        return replace(bare, rate=ONE)
+    gradient = B**-HALF if noise == DOMINANT else ONE
+    try:
+        power, is_linear = degree(optimizer, noise, place.starts_at_zero)
+    except Refusal as refusal:
+        return replace(bare, refused=str(refusal))
+    update = gradient**power
+    values = solved(gradient, update, noise)
+    row = replace(
+        bare,
+        gradient=gradient,
+        update=update,
+        rate=values["rate"],
+        epsilon=_epsilon(optimizer, place.starts_at_zero, gradient),
+        memory=None if optimizer.momentum == 0 else ONE / T,
+    )
+    if not place.is_matrix:
+        return row
+    # a decay inside the gradient, without noise: a share of its own in a linear update alone
+    kept = noise == DOMINANT or is_linear
+    coupled = values["coupled_decay"] if kept else None
+    return replace(row, decay=values["decay"], coupled_decay=coupled)
+
+
+def solved(gradient: Monomial, update: Monomial, noise: str) -> dict[str, Monomial]:
+    """The rate and the decays, from the conditions as one linear system in logarithms."""
+    rate, decay, coupled = (Monomial.of(name) for name in ("rate", "decay", "coupled_decay"))
+    response = update / gradient
+    best = rate * update**2 / response
+    over_samples = (T * rate * response, T * rate**2 * update**2) if noise == DOMINANT else ()
+    shares = (T * rate * decay, T * rate * response * coupled)
+    solution = solve((best, *over_samples, *shares), ("rate", "decay", "coupled_decay"))
+    assert solution is not None  # T is the square of the noise's size
+    return solution.values
+
+
+def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Fraction, bool]:
+    """The update's power p of g, and whether it is a multiple of g.
+
+    Raises :class:`Refusal` with the law that is missing: a degree, a second moment, a linear
+    response, or noise that adds up to nothing in the mean.
+    """
+    trees = [above_floors(optimizer.expression.root)]
+    if starts_at_zero:
+        trees = [optimizer.expression.root, optimizer.from_zero.root]
+    fold, value, root = InBatch(starts_at_zero), ZERO, trees[0]
+    try:
+        for root in trees:
+            if not value.parities:
+                value = fold.value(root)
+        if noise == DOMINANT:
+            fold.require_second_moment(value)
+        signs, is_odd = descent(above_floors(root)), is_odd_in_gradient(above_floors(root))
+    except MissingLaw as missing:
+        raise _no_law(optimizer, str(missing)) from None
+    except (ArithmeticError, ValueError):
+        why = "it is not finite and real at every sign of g and theta"
+        raise _no_law(optimizer, why) from None
+    if not value.parities:
+        raise Refusal(
+            f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts "
+            "at 0 never leaves it; start it elsewhere"
+        )
+    if signs != frozenset({-1}):
+        raise _no_law(
+            optimizer,
+            "it has no linear response down the mean gradient: over the signs of g and theta the "
+            "mean of <g, update> is not negative at every size",
+        )
+    if noise == DOMINANT and not is_odd:
+        raise _no_law(
+            optimizer,
+            "a part of it is even in g, so that noise alone moves the parameter one way: over a "
+            "fixed number of samples this drift and the signal cannot both stay",
+        )
+    size = fold.size(value.size)
+    if size.exponent("eta") != 1:
+        raise _no_law(optimizer, f"it is of degree {size.exponent('eta')} in eta, not 1")
+    power = size.exponent(GRADIENT)
+    return power, power == 1 and value.of == GRADIENT
+
+
+def _epsilon(optimizer: Optimizer, starts_at_zero: bool, gradient: Monomial) -> Monomial | None:
+    """The size of what ε is added to in the update as it is practised; None without an ε."""
+    fold = InBatch(starts_at_zero)
+    try:
+        fold.value(optimizer.practised.root)
+    except MissingLaw:
+        return None
+    beside = fold.constants.get("epsilon")
+    return beside and gradient ** beside.exponent(GRADIENT)
+
+
+def _no_law(optimizer: Optimizer, why: str) -> Refusal:
+    return Refusal(f"no law in the batch for the update {shown(optimizer.update)}: {why}")
