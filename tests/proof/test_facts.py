@@ -29,20 +29,20 @@ def answer(name):
     return Answer(derivations.selection(name), (("N", 24), ("M", 24)))
 
 
-def with_leaf(data, path, value):
-    """The same data with one leaf changed."""
-    planted = copy.deepcopy(data)
+def with_leaves(data, planted):
+    """The same data with other leaves at these paths."""
+    changed = copy.deepcopy(data)
 
     def walk(node, at):
         for key, below in node.items() if isinstance(node, dict) else enumerate(node):
             where = named(node, key, below, at)
-            if where == path:
-                node[key] = value
+            if where in planted:
+                node[key] = planted[where]
             elif isinstance(below, dict | list):
                 walk(below, where)
 
-    walk(planted, ())
-    return planted
+    walk(changed, ())
+    return changed
 
 
 def named(node, key, below, at):
@@ -111,10 +111,7 @@ def test_an_error_in_any_leaf_beside_the_rule_is_refuted(printed):
                 wrong.setdefault((index, path[0] == "remarks"), {})[path] = error
     unseen = []
     for planted in wrong.values():
-        changed = data
-        for path, error in planted.items():
-            changed = with_leaf(changed, path, error)
-        seen = verdicts(selection, changed)
+        seen = verdicts(selection, with_leaves(data, planted))
         unseen += [path for path in planted if seen["/".join(path)] is not Verdict.REFUTED]
     assert wrong and unseen == []
 
@@ -126,7 +123,7 @@ def test_an_error_in_the_rule_is_refuted(name):
     for path, leaf in leaves(data).items():
         if path[0] in RULE:
             for error in errors(path, leaf):
-                seen = verdicts(selection, with_leaf(data, path, error))
+                seen = verdicts(selection, with_leaves(data, {path: error}))
                 if Verdict.REFUTED not in seen.values():
                     unseen.append((path, error))
     assert unseen == []
