@@ -372,12 +372,14 @@ def measure(verb: Verb, given: Given) -> int:
     """Measure how far one step changes the output of your own models, against depth or width.
 
     MODEL is FILE.py:FACTORY or package.module:FACTORY; it is run. FACTORY(depth) gives a
-    torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths.
+    torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths. With --noise alone it
+    measures at what batch the noise of the gradient is as large as its signal.
 
     Examples:
         measure model.py:make --depths 6,12,24 --optimizer adamw
         measure model.py:make --widths 64:512 --optimizer adamw
         measure model.py:make --depths 8:64 --update "-eta*sign(g)"
+        measure model.py:make --noise --sequences 256
     """
     given["make_model"] = given.pop("model")
     return measured(verb, given)

@@ -22,7 +22,7 @@ QUANTITY = "‖ΔF‖/η per token"
 _POINTS = ("points", "exponents", "shares")
 FINDINGS = {  # what each kind of result holds
     VERIFICATION: (*_POINTS, "assumptions", "exponent", "constant", "verdict"),
-    MODEL: (*_POINTS, "runs", "exponent", "constant", "verdict"),
+    MODEL: (*_POINTS, "runs", "noise", "exponent", "constant", "verdict"),
     PREDICTION: ("points", "shares"),
     TRANSFER: ("closures", "baseline", "verdict"),
     TRAINING: ("runs", "baseline", "because", "verdict"),
@@ -52,7 +52,13 @@ class Estimate:
     finding: str = ""  # e.g. where a value became infinite or NaN
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of a point, or of a share, which has a name in place of a depth."""
+        """The JSON of a point, or of a share, which has a name in place of a depth.
+
+        A noise has a group of parameters in its place, and is B_noise.
+        """
+        if "group" in self.at:
+            ends = {"low": self.low, "high": self.high, "finding": self.finding}
+            return {**self.at, "b_noise": self.mean, **ends}
         names = ("predicted", "predicted_low", "predicted_high")
         return {
             **(self.at if "name" in self.at else {"depth": self.at}),
@@ -248,9 +254,10 @@ class Result(Displayed):
     ``schema`` says which: ``verify``, ``predict``, ``measure``, ``transfer`` or ``train``.
     ``of`` is the selection and the rule, or the model and its optimizer. ``points`` hold ‖ΔF‖/η per
     token, ``exponents`` their log–log slopes, whose first has the verdict of a verification,
-    and ``shares`` the same size where parameters are stepped alone, at the last point. ``runs`` are
-    trainings at one rate, ``closures`` those at many, ``baseline`` the loss of a model that ignores
-    its input, None where it is not known.
+    and ``shares`` the same size where parameters are stepped alone, at the last point; ``noise`` is
+    B_noise in sequences, by group of parameters. ``runs`` are trainings at one rate, ``closures``
+    those at many, ``baseline`` the loss of a model that ignores its input, None where it is not
+    known.
     """
 
     schema: str
@@ -263,6 +270,7 @@ class Result(Displayed):
     provenance: Provenance = field(default_factory=Provenance)
     assumptions: tuple[AssumptionResult, ...] = ()
     runs: tuple[Run, ...] = ()
+    noise: tuple[Estimate, ...] = ()
     closures: tuple[ClosureTransfer, ...] = ()
     baseline: float | None = None
     because: str = ""
@@ -285,7 +293,7 @@ class Result(Displayed):
     @property
     def begun(self) -> bool:
         """Whether there is anything to show, of what was interrupted."""
-        return bool(self.points or self.runs or self.closures)
+        return bool(self.points or self.runs or self.closures or self.noise)
 
     @property
     def stopped(self) -> str:
@@ -311,7 +319,7 @@ class Result(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
         found = {name: getattr(self, name) for name in FINDINGS[self.schema]}
-        for name in {"points", "shares", "closures"} & {*found}:
+        for name in {"points", "shares", "noise", "closures"} & {*found}:
             found[name] = [one.to_dict() for one in found[name]]
         ran = written(self.provenance)
         complete = not ran.pop("stopped")

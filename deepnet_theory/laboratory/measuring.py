@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,7 +41,9 @@ from deepnet_theory.laboratory.model_steps import (
     Stepped,
     first_step,
     follow,
+    on_text,
 )
+from deepnet_theory.laboratory.noise import FEWEST, noise_of
 from deepnet_theory.laboratory.settings import (
     Depth,
     depth_key,
@@ -80,6 +83,8 @@ def measure(
     eta: Annotated[float | None, Option("ETA", "Their learning rate; the optimizer's own")] = None,
     seeds: Annotated[int, Option("N", "Independent repetitions")] = 8,
     seed: Annotated[int, Option("S", "Seed of all random draws")] = 0,
+    noise: Annotated[bool, Option("", "B_noise of the gradient by group of parameters")] = False,
+    sequences: Annotated[int, Option("N", "Sequences that B_noise is measured on")] = 64,
     **work: Unpack[Work],
 ) -> Result:
     r"""Measure ‖ΔF‖/η per token of your own models at several depths: is it constant?
@@ -106,6 +111,10 @@ def measure(
     summed weight of what the branches add to all tokens alike) and the cosine between tokens at F;
     a sentence warns where what is a token's own drowns.
 
+    With ``noise`` the result has B_noise of the first seed's largest model, measured by
+    its gradients on so many ``sequences``. Without depths and
+    widths it has nothing else, and the verdict says whether B_noise of the whole model is known.
+
     ``work`` is that of :func:`~deepnet_theory.cli.experiments.verify`. ``cache`` keeps each seed
     that is finished as long as the Python files in the folder of the named file are as they were.
     A function in memory is not kept, and one that cannot be pickled runs in this process. Raises
@@ -114,6 +123,11 @@ def measure(
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
     began = time.perf_counter()
+    if noise and depths is widths is None:
+        given = {"optimizer": optimizer, "update": update, "eta": eta, "updates": updates or None}
+        for name in (name for name, value in given.items() if value is not None):
+            raise InputError(f"{name} was given with noise alone, which steps no model: add depths")
+        return _noise(factory_of(make_model), inputs, {}, sequences, seed)
     places = places_of(depths, widths)
     if widths is None and len(places) < 2:
         raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
@@ -159,7 +173,29 @@ def measure(
         verdict=Verdict.UNDECIDED if stopped else verdict,
         provenance=provenance(began, torch.device(device), stopped, warnings),
         runs=tuple(run for run, _ in followed),
+        noise=_noise(factory, inputs, places[-1], sequences, seed).noise if noise else (),
     )  # fmt: skip
+
+
+def _noise(factory: Factory, inputs: object, place: Depth, sequences: int, seed: int) -> Result:
+    """B_noise of one model alone; SUPPORTED where that of all its parameters is known."""
+    began = time.perf_counter()
+    require_seed(seed)
+    if type(sequences) is not int or not FEWEST <= sequences <= MOST:
+        raise InputError(f"sequences {shown(sequences)} is not a whole number from {FEWEST} on")
+    with alone():
+        made = on_text(factory.seeded(seed, place.get("N"), inputs, place.get("d")), seed)
+        found = noise_of(made, sequences, seed)
+    taken = sequences if made.batches else min(sequences, made.sequences)
+    known = bool(found) and math.isfinite(found[0].high)
+    return Result(
+        MODEL,
+        of={"model": factory.name},
+        settings={"sequences": taken, "seed": seed},
+        noise=found,
+        verdict=Verdict.SUPPORTED if known else Verdict.UNDECIDED,
+        provenance=provenance(began, next(made.module.parameters()).device, "", []),
+    )
 
 
 def _drowning(followed: Iterable[tuple[Run, bool]]) -> Iterator[str]:

@@ -193,11 +193,11 @@ class Stepped:
 
     def moving(self, pattern: str) -> list[str]:
         """The names of what moves: of one of :meth:`patterns`, or all."""
-        return [n for n, _, _ in self.changes if pattern in (ALL, _in_all_layers(n))]
+        return [n for n, _, _ in self.changes if pattern in (ALL, in_all_layers(n))]
 
     def patterns(self) -> list[str]:
         """The names of what moves, one for all layers: numbers are ``*``."""
-        return list(dict.fromkeys(_in_all_layers(name) for name, _, _ in self.changes))
+        return list(dict.fromkeys(in_all_layers(name) for name, _, _ in self.changes))
 
     @torch.no_grad()
     def change(self, scale: float, pattern: str = ALL) -> Tensor:
@@ -267,7 +267,7 @@ class Stepped:
         return best, tried.get(best, math.nan)
 
 
-def _in_all_layers(name: str) -> str:
+def in_all_layers(name: str) -> str:
     return re.sub(r"\b\d+\b", "*", name)
 
 
@@ -275,6 +275,24 @@ def _in_all_layers(name: str) -> str:
 
 WINDOWS = 32  # of text an update, where the inputs are our own token ids
 VALIDATED = 8  # batches of windows that nothing is trained on
+
+
+def on_text(made: Made, seed: int) -> Made:
+    """A model with windows of text for each update, where it was given token ids of our own.
+
+    They are bytes, folded into the ids that the model is known to take; held out below update 0.
+    """
+    ids = [x for x in made.inputs if not x.is_floating_point()] if made.drawn else []
+    if len(ids) != 1:
+        return made
+    (like,) = ids
+
+    def windows(step: int) -> Tensor:
+        generator = torch.Generator().manual_seed((seed * (step >= 0) + 1) * 1_000_003 + step)
+        tokens = Text(None, like.shape[-1]).batch(WINDOWS, generator, held_out=step < 0).tokens
+        return (tokens % (int(like.max()) + 1)).to(like)
+
+    return replace(made, batches=windows)
 
 
 class Going:
@@ -285,11 +303,8 @@ class Going:
     """
 
     def __init__(self, made: Made, step: FirstStep, eta: float | None, seed: int) -> None:
-        self.made, self.step, self.eta, self.seed = made, step, eta, seed
-        ids = [x for x in made.inputs if not x.is_floating_point()] if made.drawn else []
-        self.like = ids[0] if len(ids) == 1 else None  # where windows of text stand in
-        if self.like is not None:
-            self.made = replace(made, batches=self._windows)
+        self.made, self.step, self.eta, self.seed = on_text(made, seed), step, eta, seed
+        self.of_text = self.made is not made
         self.take: Callable[[], object] | None = None
         self.taken = dict[int, CommonMode]()
         self.normed = False
@@ -315,25 +330,17 @@ class Going:
 
     def validate(self, updates: int) -> float:
         """The loss after these updates: on windows that were not trained on, or the next batch."""
-        indices = [*range(-VALIDATED, 0)] if self.like is not None else [updates]
+        indices = [*range(-VALIDATED, 0)] if self.of_text else [updates]
         with torch.no_grad():
             return fmean(float(self.seen(index)[2].detach()) for index in indices)
 
     @property
     def baseline(self) -> float | None:
         """The entropy of the validation windows; None where the data are not ours."""
-        if self.like is None:
+        if not self.of_text:
             return None
-        windows = [self._windows(index) for index in range(-VALIDATED, 0)]
+        windows = [self.made.at(index).inputs[0] for index in range(-VALIDATED, 0)]
         return entropy(torch.stack(windows)[..., 1:].cpu())
-
-    def _windows(self, step: int) -> Tensor:
-        """Bytes of a text, folded into the ids that a model is known to take; held out below 0."""
-        assert self.like is not None
-        generator = torch.Generator().manual_seed((self.seed * (step >= 0) + 1) * 1_000_003 + step)
-        text = Text(None, self.like.shape[-1])
-        tokens = text.batch(WINDOWS, generator, held_out=step < 0).tokens
-        return (tokens % (int(self.like.max()) + 1)).to(self.like)
 
 
 def follow(made: Made, step: FirstStep, updates: int, eta: float | None, seed: int) -> Ended:

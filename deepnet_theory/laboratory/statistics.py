@@ -84,6 +84,26 @@ def positive_interval(samples: Sequence[float] | Array) -> Interval:
     return Interval(mean, mean / factor, mean * factor)
 
 
+def ratio_interval(y: Array, x: Array) -> Interval:
+    r"""The ratio of two means of positive sizes over the same samples, with Fieller's interval.
+
+    .. math:: \{r \ge 0 : |\bar y - r\bar x| \le t_{n-1}\, s_{y - rx}/\sqrt n\}
+
+    It has no upper end where x's own interval holds 0.
+
+    Source: Fieller, J. R. Stat. Soc. B 16 (1954), 175.
+    """
+    n, (top, below) = len(x), (float(y.mean()), float(x.mean()))
+    t = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) ** 2 / n
+    (yy, xy), (_, xx) = (np.cov(y, x) * t).tolist()
+    a, b, c = below**2 - xx, below * top - xy, top**2 - yy
+    root = math.sqrt(max(b**2 - a * c, 0.0))
+    low = max((b - root) / a, 0.0) if a and b**2 >= a * c else 0.0
+    bounded = below > 0 and a > 0
+    ratio = max(top / below, 0.0) if below > 0 else math.inf
+    return Interval(ratio, low, (b + root) / a if bounded else math.inf)
+
+
 def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:
     r"""Each seed's least-squares slope of y (seeds, depths) on x (depths,).
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from deepnet_theory.definitions.files import require_file
 from deepnet_theory.definitions.outcome import InputError, guess, shown
@@ -54,6 +55,21 @@ class Made:
     def tensors(self) -> Iterator[Tensor]:
         """Those that it is given."""
         return tensors((self.inputs, self.keywords))
+
+    @property
+    def sequences(self) -> int:
+        """How many there are along the first axis of the inputs' first tensor."""
+        return next((len(t) for t in self.tensors() if t.dim()), 0)
+
+    def sequence(self, index: int) -> Made:
+        """With one sequence of the inputs."""
+
+        def one(x: Any) -> Any:
+            batched = isinstance(x, Tensor) and x.dim() and len(x) == self.sequences
+            return x[index : index + 1] if batched else x
+
+        inputs, keywords = tree_map(one, (self.inputs, self.keywords))
+        return replace(self, inputs=inputs, keywords=keywords)
 
     def at(self, step: int) -> Made:
         """With the inputs of an update, counted from 0; raises :class:`InputError`."""

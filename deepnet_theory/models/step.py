@@ -8,6 +8,7 @@ parameter. Where the way ends before, at a residual sum say, the output itself i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -59,6 +60,14 @@ class FinalState:
         head, targets = self.random
         again = torch.randint(self.classes, targets.shape, generator=generator)
         self.random = head, again.to(targets.device)
+
+    def sequence(self, index: int) -> FinalState:
+        """The same on one sequence of the batch."""
+        one = copy(self)
+        one.made = self.made.sequence(index)
+        if self.random is not None:
+            one.random = self.random[0], self.random[1][index : index + 1]
+        return one
 
     def __call__(self) -> Tensor:
         """F alone, (…, width), without gradients."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,12 @@ CAPTION = (
     "seeds. Lines have the predicted slopes: solid for this rule, dashed for others. The band is "
     "the absolute size that single sublayers predict."
 )
+NOISE = (
+    "B_noise in sequences: in a batch of so many the noise of the gradient is as large as its "
+    "signal. Rows and experts are grouped by the share of the sequences that they are seen by."
+)
 TRAINED = {TRANSFER: "Does the learning rate transfer? ", TRAINING: "Training: "}
-SETTINGS = ("data", "steps", "width", "tokens", "batch", "step", "lr", "seeds")
+SETTINGS = ("data", "steps", "width", "tokens", "batch", "step", "lr", "seeds", "sequences")
 
 
 def document(m: Result) -> doc.Document:
@@ -71,6 +76,7 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
         doc.Document("Points", (*(drawn if m.points else ()), points(m.points))),
         doc.Document(f"Trained alone, at {at}", (_shares(shares), more)),
         *runs(m, drawn),
+        doc.Document("Gradient noise", (NOISE * bool(m.noise), noise_table(m.noise))),
         doc.Document("Warnings", m.provenance.warnings),
     )
 
@@ -94,6 +100,8 @@ def _wide(m: Result) -> bool:
 
 def y_label(m: Result) -> str:
     """What the points are."""
+    if m.noise and not m.points:
+        return "Gradient noise"
     return "‖ΔF‖/η over ‖F‖" if m.points and "d" in m.points[0].at else QUANTITY
 
 
@@ -115,6 +123,11 @@ def answers_of(m: Result) -> tuple[doc.Words, ...]:
 
 def answer(m: Result) -> tuple[doc.Inline, ...]:
     """How ‖ΔF‖ depends on the size, and the verdict."""
+    if m.noise and not m.points:
+        whole = m.noise[0]
+        ends = interval(whole.low, whole.high, ".3g")
+        told = f"B_noise of all parameters: {number(whole.mean, '.3g')} sequences ({ends})"
+        return f"{whole.finding or told}: ", m.verdict, "."
     if not m.exponents:
         return (m.verdict, ": no exponent was measured.")
     wrong = ", ".join(e.share for e in m.exponents if e.verdict is Verdict.REFUTED)
@@ -171,6 +184,17 @@ def _estimates(what: str, names: Sequence[str], estimates: Points) -> doc.Table:
         cells.append((name, number(e.mean), interval(e.low, e.high), seeds, *told))
     columns = "mean | >95 % interval | >seeds | >predicted | >its interval | …finding"
     return doc.filled(f"{what} | >{columns}", cells)
+
+
+def noise_table(noise: Points) -> doc.Table:
+    """B_noise by group; at least its lower end where it has no upper one."""
+    rows = []
+    for e in noise:
+        bounded = math.isfinite(e.high)
+        size = number(e.mean, ".3g") if bounded else f"above {number(e.low, '.3g')}"
+        told = (size, interval(e.low, e.high, ".3g"), e.finding.partition(":")[0])
+        rows.append((e.at["group"], e.at["role"], *told))
+    return doc.filled("group | role | >B_noise | >95 % interval | verdict", rows)
 
 
 def judged(exponents: Sequence[Exponent]) -> doc.Table:
