@@ -13,15 +13,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 124,
-    "cli": 1853,
-    "definitions": 5295,
-    "laboratory": 4222,
+    "cli": 1926,
+    "definitions": 5324,
+    "laboratory": 4375,
     "models": 5125,
     "processes": 495,
     "proof": 3754,
-    "report": 1992,
+    "report": 2048,
     "runtime": 984,
-    "sizes": 5010,
+    "sizes": 5140,
 }
 FORMATTED_BY_HAND = 116
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from deepnet_theory.cli.deriving import (
     selection_of,
     subject_of,
 )
-from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict, shown, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import COMPLETE, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, Stack
@@ -30,7 +31,7 @@ from deepnet_theory.sizes.update import law
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.constants import Constants
-    from deepnet_theory.definitions.measurement import Result
+    from deepnet_theory.definitions.measurement import Plan, Result
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.laboratory.training import Course
     from deepnet_theory.laboratory.transfer import Candidate
@@ -295,11 +296,15 @@ def transfer(
         Names, Option("LIST", "Across widths, one curve each: rule, sp; both", RULES)
     ] = None,
     steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
+    rivals: Annotated[
+        bool, Option("", "Also train wrong rules, which the test must refute")
+    ] = False,
+    plan: Annotated[bool, Option("", "Print what --rivals would train, and its power")] = False,
     text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,
     batch: Annotated[int | None, Option("N", "Sequences a batch; 8")] = None,
     seeds: Annotated[int, Option("N", "Independent repetitions")] = 4,
     **given: Any,
-) -> Result:
+) -> Result | Plan:
     r"""Train at every depth with every learning rate, and say whether the best one transfers.
 
     .. math:: \eta^*(N) \propto N^{c}, \qquad \text{it transfers where the interval of } c
@@ -311,6 +316,11 @@ def transfer(
     shows. With ``widths`` every depth is trained at each of them, and the curves are of ``rules``:
     "rule", relative to the smallest width, and "sp", standard parametrisation at one learning rate.
     Heads become wider with the model.
+
+    With ``rivals`` the rule is trained beside wrong rules that its own table makes: all of them are
+    the same at the smallest size, whose best rate and its neighbours the others are trained at.
+    SUPPORTED also needs a wrong rule that is REFUTED, and a power of 0.8. ``plan`` says how many
+    runs that takes, with what power, and trains nothing.
 
     Your own training is a function or a text ``FILE.py:NAME`` in place of the selection:
     ``train_setup(depth, width, lr, seed)`` gives ``step, evaluate`` or ``step, evaluate,
@@ -331,7 +341,7 @@ def transfer(
     from deepnet_theory.laboratory.settings import wanted_depths
     from deepnet_theory.laboratory.setups import setup_of
     from deepnet_theory.laboratory.training import Course
-    from deepnet_theory.laboratory.transfer import Candidate, transfer_of
+    from deepnet_theory.laboratory.transfer import Candidate, planned, transfer_of
     from deepnet_theory.processes.jobs import split
 
     in_depth: Given = {"closures": closures, "width": given.get("width")}
@@ -341,6 +351,7 @@ def transfer(
         told = {"steps": steps, "seeds": seeds, "seed": measure.pop("seed", 0)}
         stepped = taken(select, ("optimizer", "update"))
         held = {"text": text, "batch": batch, "rules": rules, **select, **measure}
+        held |= {"rivals": rivals or None, "plan": plan or None}
         refuse({**in_depth, **held}, f"with {shown(selection)}, which has its own")
         places = places_of(depths, widths, fewest_widths=1)
         setup = setup_of(selection, steps, places[0], **stepped)
@@ -365,10 +376,21 @@ def transfer(
     file = None if text is None else str(Path(text).absolute())
     course = Course(selection.the_optimizer, settings, steps, file)
     names, base = (rules, places[0]["d"]) if wide else (closures, None)
-    candidates = [*_candidates(selection, names, places, base, course)]
+    beside, same = list[Any](), list[str]()
+    if rivals:
+        refuse({"rules": rules, "closures": closures}, "with rivals, which are of one rule")
+        candidates, beside, same = _beside(selection, places, course)
+    else:
+        refuse({"plan": plan or None}, "without rivals")
+        candidates = [*_candidates(selection, names, places, base, course)]
     of = {"select": {k: v for k, v in selection.to_dict().items() if k != "closure"}}
+    of |= {"left_out": same} if rivals else {}
+    if plan:
+        return planned(candidates[0], beside, same, places, rates, seeds)
     work.setdefault("processes", None)  # the builder's models are trained on all cores
-    return transfer_of(of, course.to_dict(), candidates, places, rates, settings.device, **work)
+    return transfer_of(
+        of, course.to_dict(), candidates, places, rates, settings.device, beside, **work
+    )
 
 
 def _candidates(
@@ -392,8 +414,59 @@ def _candidates(
         for place in places:
             sizes = next(iter(place.values())), place.get("d", settings.width)
             models[depth_key(place)] = causal(_constants(answer, settings, VOCAB, on, *sizes))
-        rhos = {entry.sublayer: entry.rho for entry in answer.rule.entries}
-        rho, *others = {*rhos.values()}
-        if others:
-            rho = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
-        yield Candidate(name, rho, Built(name, models, course))
+        yield Candidate(name, _rho(answer), Built(name, models, course))
+
+
+def _rho(answer: Answer) -> str:
+    rhos = {entry.sublayer: entry.rho for entry in answer.rule.entries}
+    rho, *others = {*rhos.values()}
+    several = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
+    return several if others else rho
+
+
+def _beside(
+    selection: Selection, places: Sequence[Given], course: Course
+) -> tuple[list[Candidate], list[Candidate], list[str]]:
+    """The rule with the first place as its base, wrong ones, and which of them are left out."""
+    from deepnet_theory.laboratory.case import VOCAB
+    from deepnet_theory.laboratory.settings import depth_key
+    from deepnet_theory.laboratory.training import Built
+    from deepnet_theory.laboratory.transfer import Candidate, causal
+    from deepnet_theory.sizes.rivals import WRONG, alike, of_another, wrong
+
+    sizes = [(next(iter(p.values())), p.get("d", course.settings.width)) for p in places]
+    base: Any = sizes[0][::-1]  # width first
+
+    def models(of: Selection, alignment: str = ALIGNMENTS[0]) -> list[Constants]:
+        made = partial(_constants, Answer(for_training(of)), course.settings, VOCAB, base)
+        return [causal(made(*size, alignment=alignment)) for size in sizes]
+
+    rule = models(selection)
+    found = {name: [wrong(name, c, rule[0]) for c in rule] for name in WRONG}
+    others = {f"alignment {ALIGNMENTS[1]}": partial(models, selection, ALIGNMENTS[1])}
+    for optimizer in ("sgd", "adam"):
+        of = replace(selection, optimizer=optimizer, update=None)
+        others[f"the rule of {optimizer}"] = partial(models, of)
+    for name, made_by in others.items():
+        with suppress(Refusal):
+            theirs = made_by()
+            found[name] = [
+                of_another(c, rule[0], o, theirs[0]) for c, o in zip(rule, theirs, strict=True)
+            ]
+    kept, same, vectors = {"the rule": rule}, list[str](), course.settings.step == "all"
+    for name, each in found.items():
+        pairs = [
+            [alike(a, b, vectors) for a, b in zip(each, k, strict=True)] for k in kept.values()
+        ]
+        if any(map(all, pairs)):
+            same.append(name)
+        else:  # where it is the rule, runs are shared
+            kept[name] = [
+                c if is_it else o for c, o, is_it in zip(rule, each, pairs[0], strict=True)
+            ]
+    keys, rho = [*map(depth_key, places)], _rho(Answer(for_training(selection)))
+    made = [
+        Candidate(name, rho, Built(name, dict(zip(keys, each, strict=True)), course))
+        for name, each in kept.items()
+    ]
+    return made[:1], [replace(one, rho="") for one in made[1:]], same

@@ -24,7 +24,7 @@ FINDINGS = {  # what each kind of result holds
     VERIFICATION: (*_POINTS, "assumptions", "exponent", "constant", "verdict"),
     MODEL: (*_POINTS, "runs", "noise", "exponent", "constant", "verdict"),
     PREDICTION: ("points", "shares"),
-    TRANSFER: ("closures", "baseline", "verdict"),
+    TRANSFER: ("closures", "baseline", "verdict", "because"),
     TRAINING: ("runs", "baseline", "because", "verdict"),
 }
 
@@ -211,7 +211,8 @@ class ClosureTransfer:
     ``cost`` is what depth costs: the loss of the deepest above that of the shallowest, nats a byte,
     paired, at the rate of the grid nearest to the shallowest one's best; a deep run that diverged
     has the baseline's loss. REFUTED where an exponent lies outside ±1/16, or the cost is more than
-    a tenth of what the shallowest has learnt.
+    a tenth of what the shallowest has learnt. ``gap`` is what a wrong rule loses to the rule at
+    that rate and the largest size.
     """
 
     closure: str
@@ -220,11 +221,20 @@ class ClosureTransfer:
     exponents: tuple[Exponent, ...]
     cost: Estimate | None  # None where nothing was measured
     verdict: Verdict
+    gap: Estimate | None = None  # of a wrong rule
 
     @property
     def exponent(self) -> Exponent:
         """The first exponent, in the width where that varies."""
         return self.exponents[0]
+
+    @property
+    def as_rival(self) -> dict[str, Any]:
+        """Its JSON beside the rule: the exponent that is furthest off, and the loss above it."""
+        e = max(self.exponents, key=lambda e: abs(e.estimate))
+        found = {"in": e.variable, "exponent": e.estimate, "low": e.low, "high": e.high}
+        gap = None if self.gap is None else self.gap.mean
+        return {"name": self.closure, **found, "loss_gap": gap, "verdict": self.verdict}
 
     def to_dict(self) -> dict[str, Any]:
         """Its JSON, with the first exponent by itself."""
@@ -257,7 +267,7 @@ class Result(Displayed):
     and ``shares`` the same size where parameters are stepped alone, at the last point; ``noise`` is
     B_noise in sequences, by group of parameters. ``runs`` are trainings at one rate, ``closures``
     those at many, ``baseline`` the loss of a model that ignores its input, None where it is not
-    known.
+    known. ``rivals`` are wrong rules, ``power`` how likely one of them would have been refuted.
     """
 
     schema: str
@@ -274,6 +284,8 @@ class Result(Displayed):
     closures: tuple[ClosureTransfer, ...] = ()
     baseline: float | None = None
     because: str = ""
+    rivals: tuple[ClosureTransfer, ...] = ()
+    power: float | None = None  # of a transfer with rivals
 
     @property
     def whole(self) -> tuple[Exponent, ...]:
@@ -321,7 +333,24 @@ class Result(Displayed):
         found = {name: getattr(self, name) for name in FINDINGS[self.schema]}
         for name in {"points", "shares", "noise", "closures"} & {*found}:
             found[name] = [one.to_dict() for one in found[name]]
+        if self.rivals:
+            found |= {"rivals": [one.as_rival for one in self.rivals], "power": self.power}
         ran = written(self.provenance)
         complete = not ran.pop("stopped")
         of = {"schema": self.schema, **self.of, "measure": self.settings}
         return {**written({**of, **found}), **ran, "complete": complete}
+
+
+@dataclass(frozen=True, repr=False)
+class Plan(Displayed):
+    """What a transfer with rivals would train: runs by rule, and the power to expect of it.
+
+    ``left_out`` are wrong rules that are another rule here, ``needed`` the seeds for enough power.
+    """
+
+    runs: dict[str, int]
+    left_out: tuple[str, ...]
+    seeds: int
+    power: float
+    needed: int
+    schema: str = field(default="deepnet-theory/plan/1", metadata={"json": None})

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from scipy.special import nctdtr, stdtrit
 
-from deepnet_theory.definitions.measurement import Curve, Estimate, Exponent, prediction
+from deepnet_theory.definitions.measurement import (
+    ClosureTransfer,
+    Curve,
+    Estimate,
+    Exponent,
+    prediction,
+)
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST
 from deepnet_theory.laboratory.common_mode import Ended
-from deepnet_theory.laboratory.judging import WORST_FIRST, exponent_from, varies_alone
+from deepnet_theory.laboratory.judging import (
+    WORST_FIRST,
+    exponent_from,
+    groups_of,
+    varies_alone,
+)
 from deepnet_theory.laboratory.settings import Depth, depth_key
-from deepnet_theory.laboratory.statistics import Array, Interval, t_interval
+from deepnet_theory.laboratory.statistics import (
+    CONFIDENCE,
+    Array,
+    Interval,
+    slopes,
+    t_interval,
+)
 
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
+STEP = math.log(2) / 2  # a rate that is off by √2
 MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is lost, not noise
 BELOW, ABOVE = "below", "above"
 MOST = 2**20  # steps
@@ -70,40 +89,6 @@ def _range(text: str) -> set[float]:
     return {float(f"{low * (high / low) ** (i / (number - 1)):.6g}") for i in range(number)}
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """The best rate of a curve, the loss there, ``slack`` in log η; NaN ``outside`` on a side."""
-
-    rate: float
-    loss: float
-    outside: str = ""
-    slack: float = 0.0
-
-
-def best_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> Optimum:
-    r"""The vertex of the parabola in :math:`\log\eta` through the least loss and its neighbours.
-
-    These always enclose the least; the three least losses may lie on one flat side. A neighbour
-    that failed, no better than the baseline, is a cliff: the rate of the least loss is taken. NaN
-    is worse than any. A least loss at an end of the grid has its best rate outside.
-    """
-    x = np.log(np.asarray(rates, dtype=float))
-    y = np.asarray(losses, dtype=float)
-    y = np.where(np.isfinite(y), y, math.inf)
-    if not np.isfinite(y).any():
-        return Optimum(math.nan, math.nan, BELOW)
-    least = int(y.argmin())
-    if least in (0, len(y) - 1):
-        return Optimum(math.nan, math.nan, BELOW if least == 0 else ABOVE)
-    three = slice(least - 1, least + 2)
-    if y[three].max() < baseline and y[three].max() > y[least]:
-        a, b, c = np.polyfit(x[three] - x[least], y[three], 2)
-        vertex = -b / (2 * a)
-        return Optimum(math.exp(x[least] + vertex), float((a * vertex + b) * vertex + c))
-    step = float(max(x[least + 1] - x[least], x[least] - x[least - 1]))
-    return Optimum(float(rates[least]), float(y[least]), slack=step / 2)
-
-
 def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> float | None:
     """The least rate above the best that diverged or does not beat the baseline; or None."""
     y = np.where(np.isfinite(losses), losses, math.inf)
@@ -113,7 +98,71 @@ def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: floa
     return None
 
 
-def geometric(rates: Sequence[float]) -> Interval:
+def with_best(curves: Sequence[Curve], baseline: float) -> list[Curve]:
+    r"""The curves with their best rates, by parabolas in log η that have one curvature.
+
+    .. math:: \log\eta^*_{ks} = \bar x - \frac{b_{ks}}{2a}
+
+    with b the slope of seed s at size k over three rates, the lowest mean loss of the first size
+    and its neighbours where they are near the lowest of size k, and a the mean over seeds and
+    sizes. Without parabolas (a curve is not whole, a run is no better than the baseline, the lowest
+    loss is at an end of the grid) a best rate is the grid's, off by up to half a step: ``slack``.
+    """
+    # A curve that only moves up or down keeps its slopes, whatever its shape, where all sizes are
+    # seen through the same three rates. A planted N^(1/8) is found with half of the seeds that the
+    # vertex of every seed's own parabola needs (tests/laboratory/test_optimum.py).
+    windows, middle = [], curves[0].rates[_lowest(curves[0].losses)] if curves[0].rates else 0.0
+    for c in curves:
+        least = _lowest(c.losses) if c.rates else 0
+        if middle in c.rates and abs(least - c.rates.index(middle)) <= 1:
+            least = c.rates.index(middle)
+        three = slice(max(0, least - 1), least + 2)
+        x, y = np.log(c.rates[three]), np.array(c.values[three])  # (rates,), (rates, seeds)
+        whole = not c.finding and len(x) == FEWEST_RATES and (y < baseline).all()
+        bends = np.polyfit(x - x.mean(), y, 2)[0] if whole else np.zeros(1)
+        if not bends.mean() > 0:
+            return [_on_grid(c) for c in curves]
+        windows.append((x - x.mean(), y, float(x.mean()), bends))
+    a, found = float(np.mean([bends for *_, bends in windows])), []
+    for c, (x, y, centre, _) in zip(curves, windows, strict=True):
+        b, level = np.polyfit(x, y - a * x[:, None] ** 2, 1)
+        found.append(_with(c, np.exp(centre - b / (2 * a)), level - b**2 / (4 * a)))
+    return found
+
+
+def _with(c: Curve, best: Array, losses: Array, slack: float = 0.0) -> Curve:
+    """A curve with the best rates of its seeds and the losses there."""
+    rate, low, high = geometric(best).numbers
+    by_seed, loss = tuple(map(float, best)), float(np.mean(losses))
+    return replace(
+        c, best=rate, low=low, high=high, best_loss=loss, best_by_seed=by_seed, slack=slack
+    )
+
+
+def _on_grid(c: Curve) -> Curve:
+    """A curve with the rates of its seeds' lowest losses, NaN at an end of the grid."""
+    if c.finding:
+        return c
+    y = np.nan_to_num(c.values, nan=math.inf)
+    least, x, last = y.argmin(0), np.log(c.rates), len(c.rates) - 1
+    ends = [i for i in least if i in (0, last)]
+    if ends:
+        side, end = (BELOW, c.rates[0]) if ends[0] == 0 else (ABOVE, c.rates[-1])
+        finding = (
+            f"at depth {depth_key(c.depth)} the best rate of {len(ends)} of {len(least)} seeds is "
+            f"not within the grid: ask for rates {side} {end:g}"
+        )
+        return replace(_with(c, np.full(len(least), math.nan), y.min(0)), finding=finding)
+    gaps = [max(x[i + 1] - x[i], x[i] - x[i - 1]) for i in least]
+    return _with(c, np.exp(x[least]), y.min(0), float(np.mean(gaps)) / 2)
+
+
+def _lowest(losses: Sequence[float]) -> int:
+    """Where the lowest loss is; NaN is worse than any."""
+    return int(np.nan_to_num(losses, nan=math.inf).argmin())
+
+
+def geometric(rates: Array) -> Interval:
     """The geometric mean of rates with its interval over seeds, NaN where one is not known."""
     if not np.isfinite(rates).all():
         return Interval(math.nan, math.nan, math.nan)
@@ -140,53 +189,67 @@ def best_exponent(
     return exponent_from(constant, places, best, TOLERANCE, slack)
 
 
-def cost_of_depth(
-    rates: Sequence[float], best: float, shallow: Array, deep: Array, baseline: float
-) -> tuple[float, Interval]:
-    """The rate of the grid nearest to ``best``, and what the loss there is above the shallow one's.
+def loss_above(one: Curve, best: float, other: Curve, baseline: float) -> Estimate:
+    """How far the loss of ``other`` is above that of ``one`` at the rate of both nearest to a best.
 
-    ``shallow`` and ``deep`` are (rates, seeds), paired; NaN has learnt nothing: the baseline.
+    Seeds are paired. NaN has learnt nothing: the baseline.
     """
-    near = int(np.abs(np.log(np.asarray(rates) / best)).argmin())
-    return float(rates[near]), t_interval(np.nan_to_num(deep[near], nan=baseline) - shallow[near])
+    rate = min({*one.rates} & {*other.rates}, key=lambda rate: abs(math.log(rate / best)))
+    losses = (np.array(c.values[c.rates.index(rate)]) for c in (other, one))
+    above, below = (np.nan_to_num(each, nan=baseline) for each in losses)
+    return Estimate({"rate": rate}, *t_interval(above - below).numbers)
 
 
-def transfers(exponent: Exponent, cost: Interval, learnt: float) -> Verdict:
-    """Whether one rate serves every depth: as its exponent says, unless depth costs too much.
+def transfers(verdict: Verdict, cost: Estimate, most: float) -> Verdict:
+    """The verdict on an exponent, REFUTED where the largest size costs more than ``most``."""
+    return Verdict.REFUTED if cost.low > most else verdict
 
-    REFUTED where the shallow rate leaves the deep stack worse by a tenth of what was ``learnt``.
-    """
-    if cost.low > MATERIAL * learnt:
-        return Verdict.REFUTED
-    return exponent.verdict
+
+def of_a_factor(curve: Curve) -> float:
+    """The loss by a rate that is off by √2, by the parabola about the lowest; NaN without one."""
+    three = slice(max(0, (least := _lowest(curve.losses)) - 1), least + 2)
+    x, y = np.log(curve.rates[three]), np.array(curve.losses[three])
+    if len(x) < FEWEST_RATES or not np.isfinite(y).all():
+        return math.nan
+    return float(np.polyfit(x, y, 2)[0]) * STEP**2
 
 
 def judged(
-    curves: Sequence[Curve], baseline: float
-) -> tuple[tuple[Exponent, ...], Estimate | None, Verdict]:
-    """The exponents of the best rates, what depth costs, and whether the rates transfer."""
-    places = [curve.depth for curve in curves]
-    # the width first where it varies, then the depths
-    symbols = sorted(places[0], key=lambda symbol: symbol != "d")
-    free = [symbol for symbol in symbols if varies_alone(symbol, places)] or symbols[:1]
+    curves: Sequence[Curve], baseline: float, rule: Curve | None = None
+) -> tuple[tuple[Exponent, ...], Estimate | None, Estimate | None, Verdict]:
+    """The exponents of the best rates, what the largest size costs, and whether the rates transfer.
+
+    REFUTED where the largest size costs a tenth of what the smallest has learnt, or a wrong rule
+    loses more to the ``rule``, whose curve there that is, than a rate that is off by √2.
+    """
+    places, (shallow, *_, deep) = [curve.depth for curve in curves], (curves[0], *curves)
     best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
     findings, slack = [c.finding for c in curves if c.finding], [c.slack for c in curves]
-    exponents = tuple(best_exponent(symbol, places, best, findings, slack) for symbol in free)
-    shallow, deep = curves[0], curves[-1]
-    cost, lost = None, Interval(math.nan, math.nan, math.nan)
-    if math.isfinite(shallow.best) and shallow.rates == deep.rates:
-        values = np.array(shallow.values), np.array(deep.values)
-        rate, lost = cost_of_depth(shallow.rates, shallow.best, *values, baseline)
-        cost = Estimate({"rate": rate}, *lost.numbers)
-    each = (transfers(e, lost, baseline - shallow.best_loss) for e in exponents)
-    return exponents, cost, min(each, key=WORST_FIRST.index)
+    exponents = tuple(
+        best_exponent(symbol, places, best, findings, slack) for symbol in free_symbols(places)
+    )
+    verdict = min((e.verdict for e in exponents), key=WORST_FIRST.index)
+    if not (math.isfinite(shallow.best) and deep.best_by_seed):
+        return exponents, None, None, verdict
+    cost, gap = loss_above(shallow, shallow.best, deep, baseline), None
+    verdict = transfers(verdict, cost, MATERIAL * (baseline - shallow.best_loss))
+    if rule is not None and rule.best_by_seed:
+        gap = loss_above(rule, shallow.best, deep, baseline)
+        verdict = transfers(verdict, gap, of_a_factor(shallow))
+    return exponents, cost, gap, verdict
+
+
+def free_symbols(places: Sequence[Depth]) -> list[str]:
+    """The sizes that vary by themselves, the width first; one where none does."""
+    symbols = sorted(places[0], key=lambda symbol: symbol != "d")
+    return [symbol for symbol in symbols if varies_alone(symbol, places)] or symbols[:1]
 
 
 def curve_of(
     depth: Depth, row: Mapping[float, Sequence[Ended]], wanted: Sequence[float], baseline: float
 ) -> Curve:
-    """The losses of one depth by rate, with the best rate where all the ``wanted`` are there."""
-    rates, key = tuple(row), depth_key(depth)
+    """The losses of one depth by rate; :func:`with_best` says which rate is the best."""
+    rates = tuple(row)
     values = tuple(tuple(one.value for one in runs) for runs in row.values())
     losses = tuple(float(np.mean(one)) for one in values)  # NaN where a seed diverged
     collapsed = tuple(sum(not loss < baseline for loss in one) for one in values)
@@ -197,23 +260,53 @@ def curve_of(
         cosines = tuple(max((one.cosine for one in t), default=math.nan) for t in taken)
         curve = replace(curve, common_mode=weights, token_cosine=cosines)
     if len(row) < len(wanted):
-        return replace(curve, finding=f"depth {key} has {len(row)} of {len(wanted)} rates")
-    optima = [best_rate(rates, seed, baseline) for seed in zip(*values, strict=True)]
-    sides = [o.outside for o in optima if o.outside]
-    by_seed = tuple(o.rate for o in optima)
-    finding = ""
-    if sides:
-        end = rates[0] if sides[0] == BELOW else rates[-1]
-        finding = (
-            f"at depth {key} the best rate of {len(sides)} of {len(optima)} seeds is not within "
-            f"the grid: ask for rates {sides[0]} {end:g}"
-        )
-    best, low, high = geometric(by_seed).numbers
-    return replace(
-        curve, best=best, low=low, high=high,
-        best_loss=float(np.mean([o.loss for o in optima])),
-        best_by_seed=by_seed,
-        first_failing=failing_rate(rates, losses, baseline),
-        slack=float(np.mean([o.slack for o in optima])),
-        finding=finding,
-    )  # fmt: skip
+        few = f"depth {depth_key(depth)} has {len(row)} of {len(wanted)} rates"
+        return replace(curve, finding=few)
+    return replace(curve, first_failing=failing_rate(rates, losses, baseline))
+
+
+# ---- would a wrong rule have been seen? ----
+
+PLANTED, ENOUGH = 1 / 8, 0.8  # the exponent of a best rate that is to be refuted, how often
+# The standard deviation of a seed's best rate at one size, in log η, by the results of Adam at
+# width 64 (benchmarks/results/transfer.md): what is expected before anything is trained.
+SCATTER = 0.07
+
+
+def power_of(half: float, seeds: int) -> float:
+    """How likely a best rate that scales as N^(1/8) is REFUTED by intervals of ``half`` a width."""
+    if seeds < 2 or not math.isfinite(half):
+        return 0.0
+    t = stdtrit(seeds - 1, (1 + CONFIDENCE) / 2)
+    return float(1 - nctdtr(seeds - 1, (PLANTED - TOLERANCE) * t / max(half, 1e-12), t))
+
+
+def expected_power(places: Sequence[Depth], seeds: int) -> float:
+    """The power to expect of the exponent that is known worst."""
+    worst = 0.0
+    for symbol in free_symbols(places):
+        sizes = np.log([float(place[symbol]) for place in places])
+        weights = slopes(sizes, np.eye(len(places)), groups_of(symbol, places))
+        worst = max(worst, SCATTER * float(np.linalg.norm(weights)) / math.sqrt(seeds))
+    return power_of(float(stdtrit(seeds - 1, (1 + CONFIDENCE) / 2)) * worst, seeds)
+
+
+def certified(
+    rule: ClosureTransfer, rivals: Sequence[ClosureTransfer]
+) -> tuple[Verdict, str, float]:
+    """The verdict on a rule beside wrong ones, the reason, and the power of the test.
+
+    SUPPORTED needs a wrong rule that is REFUTED, and enough power.
+    """
+    seeds = len(rule.curves[0].best_by_seed)
+    power = min(power_of((e.high - e.low) / 2, seeds) for e in rule.exponents)
+    refuted = sum(one.verdict is Verdict.REFUTED for one in rivals)
+    verdict, said = rule.verdict, "it is undecided whether the rule transfers; "
+    if verdict is Verdict.REFUTED:
+        said = "the rule does not transfer; "
+    elif verdict is Verdict.SUPPORTED:
+        told = refuted and power >= ENOUGH
+        verdict = verdict if told else Verdict.UNDECIDED
+        said = "the rule transfers, and " if told else "this test could not have told: "
+    said += f"{refuted} of {len(rivals)} wrong rules were refuted here, at a power of {power:.2f}"
+    return verdict, said, power

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Unpack
@@ -19,6 +20,7 @@ from deepnet_theory.definitions.measurement import (
     TRAINING,
     TRANSFER,
     ClosureTransfer,
+    Plan,
     Result,
     Run,
     sized,
@@ -27,8 +29,22 @@ from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, Option
 from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
-from deepnet_theory.laboratory.measuring import cost_of, of_all, require_known, seeds_from
-from deepnet_theory.laboratory.optimum import curve_of, judged, wanted_rates
+from deepnet_theory.laboratory.measuring import (
+    MOST_SEEDS,
+    cost_of,
+    of_all,
+    require_known,
+    seeds_from,
+)
+from deepnet_theory.laboratory.optimum import (
+    ENOUGH,
+    certified,
+    curve_of,
+    expected_power,
+    judged,
+    wanted_rates,
+    with_best,
+)
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.setups import Setup
 from deepnet_theory.laboratory.statistics import t_interval
@@ -68,14 +84,16 @@ def train_all(
     cache = work["cache"] = cache_of(work.get("cache"))
     jobs = [
         Job(
-            f"{name}, {trainers[name].name} at {sized(place)}, lr {rate:g}",
+            f"{names[0]}, {one.name} at {sized(place)}, lr {rate:g}",
             cost_of(place),
-            partial(trainers[name].train, place, rate, seed),
-            partial(grids[name].__setitem__, ((depth_key(place), rate), seed)),
+            partial(one.train, place, rate, seed),
+            partial(_into, [grids[name] for name in names], ((depth_key(place), rate), seed)),
             None if known is None else (known, rate, seed),
         )
-        for place, name in product(places, trainers)
-        for known in [None if cache is None else trainers[name].depends_on(place)]
+        for place in places
+        for names in alike_at(place, trainers)
+        for one in [trainers[names[0]]]
+        for known in [None if cache is None else one.depends_on(place)]
         for rate, seed in product(rates, seeds)
     ]
     if work.get("processes", 1) is None:
@@ -90,6 +108,35 @@ def train_all(
     return grids, stopped
 
 
+def _into(grids: Sequence[Grid], key: tuple[tuple[str, float], int], ended: Ended) -> None:
+    for grid in grids:
+        grid[key] = ended
+
+
+def alike_at(place: Depth, trainers: Mapping[str, Built | Setup]) -> list[list[str]]:
+    """The names of the trainers, those together that train the same model at a place."""
+    found = list[tuple[object, list[str]]]()
+    for name, one in trainers.items():
+        what = one.depends_on(place) or name
+        names = next((names for other, names in found if other == what), None)
+        if names is None:
+            found.append((what, names := []))
+        names.append(name)
+    return [names for _, names in found]
+
+
+def planned(
+    rule: Candidate, rivals: Sequence[Candidate], left_out: Sequence[str],
+    places: Sequence[Depth], rates: str | Iterable[float], seeds: int,
+) -> Plan:  # fmt: skip
+    """What :func:`transfer_of` would train; a run that several rules share is the first one's."""
+    trainers = {one.closure: one.trainer for one in (rule, *rivals)}
+    first = Counter(names[0] for place in places for names in alike_at(place, trainers))
+    runs = {name: first[name] * len(wanted_rates(rates)) * seeds for name in trainers}
+    needed = next(n for n in count(2) if n == MOST_SEEDS or expected_power(places, n) >= ENOUGH)
+    return Plan(runs, tuple(left_out), seeds, expected_power(places, seeds), needed)
+
+
 def transfer_of(
     of: dict[str, Any],
     settings: dict[str, Any],
@@ -97,23 +144,26 @@ def transfer_of(
     places: Sequence[Depth],
     rates: str | Iterable[float],
     device: str,
+    rivals: Sequence[Candidate] = (),
     **work: Unpack[Work],
 ) -> Result:
     """Train every candidate at every place with every rate, and say which rates transfer.
 
-    ``settings`` have the seeds. The verdict is that of the first candidate. An interrupt (Ctrl-C)
-    gives the partial result, UNDECIDED. Raises :class:`InputError` for what cannot be trained.
+    ``settings`` have the seeds. The verdict is that of the first candidate; with ``rivals``, wrong
+    rules that are the same as it at the first place, that of :func:`certified`. An interrupt
+    (Ctrl-C) gives the partial result, UNDECIDED. Raises :class:`InputError` for what cannot be
+    trained.
     """
     began = time.perf_counter()
     rates = wanted_rates(rates)
-    trainers = {candidate.closure: candidate.trainer for candidate in candidates}
     seeds = seeds_from(settings["seed"], settings["seeds"])
+    trainers = {one.closure: one.trainer for one in (*candidates, *rivals)}
     grids, stopped = train_all(trainers, places, rates, seeds, work)
     known = [e.baseline for g in grids.values() for e in g.values() if e.baseline is not None]
     baseline = fmean(known) if known else None
     level = math.inf if baseline is None else baseline
-    warnings, closures = list[str](), []
-    for candidate in candidates:
+    warnings, closures = list[str](), list[ClosureTransfer]()
+    for candidate in (*candidates, *rivals):
         grid = grids[candidate.closure]
         rows = [
             {
@@ -129,9 +179,16 @@ def transfer_of(
         warnings += _warnings(candidate.trainer.name, places, rows, alike * len(seeds))
         if alike:
             rows = [{rate: runs[:1] for rate, runs in row.items()} for row in rows]
-        curves = [curve_of(p, row, rates, level) for p, row in zip(places, rows, strict=True)]
-        told = candidate.closure, candidate.rho, tuple(curves)
-        closures.append(ClosureTransfer(*told, *judged(curves, level)))
+        drawn = [curve_of(p, row, rates, level) for p, row in zip(places, rows, strict=True)]
+        curves = with_best(drawn, level)
+        held_against = closures[0].curves[-1] if candidate in rivals else None
+        exponents, cost, gap, verdict = judged(curves, level, held_against)
+        told = candidate.closure, candidate.rho, tuple(curves), exponents, cost, verdict, gap
+        closures.append(ClosureTransfer(*told))
+    beside, power = closures[len(candidates) :], None
+    verdict, because = closures[0].verdict, ""
+    if rivals:
+        verdict, because, power = certified(closures[0], beside)
     sizes = {"depths": [*map(depth_key, places)], "rates": [*rates]}
     if "d" in places[0]:
         sizes["width"] = sorted({place["d"] for place in places})
@@ -139,10 +196,13 @@ def transfer_of(
         TRANSFER,
         of=of,
         settings=settings | sizes,
-        verdict=closures[0].verdict,
+        verdict=verdict,
         provenance=provenance(began, device_called(device), stopped, warnings),
-        closures=tuple(closures),
+        closures=tuple(closures[: len(candidates)]),
         baseline=baseline,
+        because=because,
+        rivals=tuple(beside),
+        power=power,
     )
 
 

@@ -21,6 +21,7 @@ SHOWN = {
     "Comparison": "tables.comparison",
     "Derivation": "rule.document",
     "Judgement": "tables.scheme",
+    "Plan": "training.plan",
     "Result": "experiment.document",
     "WidthDerivation": "tables.wide",
 }

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions.measurement import TRAINING, sized
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.document import interval, number
+from deepnet_theory.report.document import SIGNED, interval, number
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.measurement import ClosureTransfer, Result, Run
+    from deepnet_theory.definitions.measurement import (
+        ClosureTransfer,
+        Estimate,
+        Plan,
+        Result,
+        Run,
+    )
 
 CURVES = (
     "Loss against the learning rate, a curve a size, the darker the larger. A point is the best "
@@ -22,6 +28,12 @@ JUDGED = (
     "SUPPORTED: the exponent's interval over seeds lies inside ±1/16. REFUTED: it lies outside, or "
     "at the smallest model's best rate the largest model loses more than a tenth of what the "
     "smallest has learnt."
+)
+RIVALS = (
+    "A wrong rule is the rule's own table with other gains or rates, the same at the smallest "
+    "size. It is judged as the rule is, and also REFUTED where at the best rate of the smallest "
+    "size it loses more to the rule than a rate that is off by √2 costs there. The power is the "
+    "probability that a best rate that scales as N^(1/8) is REFUTED with these intervals."
 )
 COMMON = (
     "R is the summed weight, compared with the stream, of what the branches add to all tokens "
@@ -34,24 +46,33 @@ LOSS = "nats a byte"
 
 def answers(m: Result) -> tuple[doc.Words, ...]:
     """The answer of every rule, or the one of a short training."""
-    return tuple(map(_answer, m.closures)) or ((m.verdict, f": {m.because}."),)
+    whole = (m.verdict, f": {m.because}.")
+    unit = "" if "model" in m.of else " nats"
+    each = [_answer(closure, unit) for closure in m.closures]
+    return (*((whole,) * bool(m.because)), *each) or (whole,)
 
 
-def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
+def _answer(closure: ClosureTransfer, unit: str) -> tuple[doc.Inline, ...]:
     scales = "; ".join(
         f"the best rate scales as {e.variable}^{number(e.estimate, '.3f')}, {e.because}"
         for e in closure.exponents
         if math.isfinite(e.estimate)
     )
     scales = scales or f"no exponent of the best rate; {closure.exponent.because}"
-    end, cost = ".", closure.cost
-    if cost is not None and math.isfinite(cost.mean):
+    if (cost := closure.cost) is not None and math.isfinite(cost.mean):
         first, last = (sized(c.depth) for c in (closure.curves[0], closure.curves[-1]))
-        ends = interval(cost.low, cost.high, "+z.3f")
-        added = number(cost.mean, "+z.3f") + f" ({ends})" * (ends != "-")
         rate = number(cost.at["rate"], ".3g")
-        end = f". The rate {rate}, the best at {first}, adds {added} to the loss at {last}."
-    return f"{closure.closure}: {scales}: ", closure.verdict, end
+        costs = f"the rate {rate}, best at {first}, costs {_added(cost)}{unit} at {last}"
+        scales = f"{costs}; {scales}"
+    return f"{closure.closure}: {scales}: ", closure.verdict, "."
+
+
+def _added(cost: Estimate | None) -> str:
+    """A difference of losses with its interval."""
+    if cost is None:
+        return "-"
+    ends = interval(cost.low, cost.high, "+z.3f")
+    return number(cost.mean, "+z.3f") + f" ({ends})" * (ends != "-")
 
 
 # ---- many rates ----
@@ -59,11 +80,45 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
 
 def transfer(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
     """The best rate of every curve, with the figure, and the losses against the rate."""
+    if m.rivals:
+        yield doc.Document("Wrong rules", (RIVALS, _rivals(m), left_out(m.of.get("left_out", ()))))
     if m.closures:
         level = () if m.baseline is None else (f"Baseline {number(m.baseline, '.3f')}.",)
         yield doc.Document("Best learning rates", (JUDGED, *drawn, _rates(m), *level))
-        for c in m.closures:
+        for c in (*m.closures, *m.rivals):
             yield doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),))
+
+
+def _rivals(m: Result) -> doc.Table:
+    """What every wrong rule loses to the rule at the base's best rate, and where its own moves."""
+    rows = []
+    for one in m.rivals:
+        e = max(one.exponents, key=lambda e: abs(e.estimate))
+        moves = f"{e.variable}^{number(e.estimate, SIGNED)}"
+        ends = interval(e.low, e.high, SIGNED)
+        rows.append((one.closure, one.verdict, _added(one.gap), moves, ends))
+    columns = (
+        "wrong rule | verdict | >loss above the rule's | >best rate scales as | >95 % interval"
+    )
+    return doc.table(columns, rows)
+
+
+def left_out(names: Sequence[str]) -> str:
+    """Which wrong rules are not there."""
+    return f"Left out, as they are another of these rules here: {', '.join(names)}." * bool(names)
+
+
+def plan(p: Plan) -> doc.Document:
+    """How many runs a transfer with rivals needs, and what it could tell."""
+    table = doc.table("rule | >runs", [(name, str(n)) for name, n in p.runs.items()])
+    told = (
+        f"With {p.seeds} seeds these are {sum(p.runs.values())} runs, and the power to expect is "
+        f"{p.power:.2f}: so likely is a best rate that scales as N^(1/8) REFUTED, with the scatter "
+        f"of seeds that Adam has at width 64. A power of 0.8 needs {p.needed} seeds."
+    )
+    return doc.Document(
+        "Planned: a transfer beside wrong rules", (told, table, left_out(p.left_out))
+    )
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:

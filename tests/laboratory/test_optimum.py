@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.interpolate import CubicSpline
 
+from deepnet_theory.definitions.measurement import Estimate
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.laboratory.common_mode import Ended
 from deepnet_theory.laboratory.optimum import (
     best_exponent,
-    best_rate,
-    cost_of_depth,
     curve_of,
     failing_rate,
     geometric,
+    loss_above,
     transfers,
+    with_best,
 )
-from deepnet_theory.laboratory.statistics import Interval
 
 RATES = [1e-3 * 2**i for i in range(8)]
 DEPTHS = [8, 16, 32, 64]
@@ -32,34 +33,47 @@ def valley(optimum):
     return [2.5 + 0.3 * math.log(rate / optimum) ** 2 for rate in RATES]
 
 
+def curve(depth, rates, values, level=FAILED):
+    """A curve of losses by rate and seed."""
+    row = {rate: [Ended(v, None) for v in seeds] for rate, seeds in zip(rates, values, strict=True)}
+    return curve_of({"N": depth}, row, rates, level)
+
+
+def alone(losses, level=FAILED, rates=RATES):
+    """The curve of one size and two equal seeds, with its best rate."""
+    (found,) = with_best([curve(4, rates, [[loss, loss] for loss in losses])], level)
+    return found
+
+
 @given(st.floats(0.0016, 0.08))
 def test_the_vertex_of_a_parabola_is_found_where_the_grid_brackets_it(optimum):
-    found = best_rate(RATES, valley(optimum), FAILED)
-    assert found.rate == pytest.approx(optimum) and found.loss == pytest.approx(2.5)
-    assert found.slack == 0
+    found = alone(valley(optimum))
+    assert found.best == pytest.approx(optimum) and found.best_loss == pytest.approx(2.5)
+    assert found.slack == 0 and not found.finding
 
 
 def test_outside_the_grid_no_rate_is_the_best():
     for losses, side in (
-        (valley(1e-4), "below"),
-        (valley(1.0), "above"),
+        (valley(1e-4), "below 0.001"),
+        (valley(1.0), "above 0.128"),
         ([math.nan] * 8, "below"),
     ):
-        found = best_rate(RATES, losses, FAILED)
-        assert math.isnan(found.rate) and found.outside == side
+        found = alone(losses)
+        assert math.isnan(found.best) and "2 of 2 seeds is not within the grid" in found.finding
+        assert f"ask for rates {side}" in found.finding
 
 
 def test_beyond_a_cliff_nothing_is_made_of_one_side():
     # a parabola of the first five says 0.032
-    assert best_rate(RATES, CLIFF, FAILED).rate == RATES[4]
-    assert RATES[3] < best_rate(RATES, [*CLIFF[:5], 2.7, *CLIFF[6:]], FAILED).rate < RATES[5]
+    assert alone(CLIFF).best == pytest.approx(RATES[4], rel=0.03)
+    assert RATES[3] < alone([*CLIFF[:5], 2.7, *CLIFF[6:]]).best < RATES[5]
     # the three least losses lie on the flat side; beside a cliff nothing is interpolated
     losses = [3.0, 2.8, 2.524, 2.533, 2.598, 3.2, 3.3, 3.3]
-    inside, cliff = (best_rate(RATES, losses, b) for b in (FAILED, 2.7))
-    assert RATES[2] < inside.rate < RATES[3] and inside.slack == 0
-    assert cliff.rate == RATES[2] and cliff.slack == pytest.approx(math.log(2) / 2)
-    uneven = best_rate([1e-3, 4e-3, 6e-3], [3.0, 2.5, 3.2], 2.7)  # the wider gap is below
-    assert uneven.rate == 4e-3 and uneven.slack == pytest.approx(math.log(4) / 2)
+    inside, cliff = (alone(losses, level) for level in (FAILED, 2.7))
+    assert RATES[2] < inside.best < RATES[3] and inside.slack == 0
+    assert cliff.best == pytest.approx(RATES[2]) and cliff.slack == pytest.approx(math.log(2) / 2)
+    uneven = alone([3.0, 2.5, 3.2], 2.7, [1e-3, 4e-3, 6e-3])  # the wider gap is below
+    assert uneven.best == pytest.approx(4e-3) and uneven.slack == pytest.approx(math.log(4) / 2)
 
 
 def test_the_failing_rate_is_the_first_above_the_best():
@@ -103,12 +117,15 @@ def test_a_planted_exponent_is_told_from_transfer(rates, given, verdict, fitted_
     assert "slack" not in given or found.high > 0.25
 
 
-def test_what_depth_costs_is_paired_by_seed():
-    shallow = np.array([[3.0, 3.5], [2.5, 3.0], [2.8, 3.2]])
-    rate, found = cost_of_depth([0.1, 0.2, 0.4], 0.21, shallow, shallow + 0.25, 3.1)
-    assert rate == 0.2 and (found.low, found.high) == pytest.approx((0.25, 0.25))
-    _, found = cost_of_depth([0.1, 0.2, 0.4], 0.21, shallow, np.full((3, 2), math.nan), 3.1)
-    assert found.estimate == pytest.approx(3.1 - 2.75)
+def test_what_a_size_costs_is_paired_by_seed():
+    shallow, rates = np.array([[3.0, 3.5], [2.5, 3.0], [2.8, 3.2]]), (0.1, 0.2, 0.4)
+    small, large, failed = (
+        curve(n, rates, values)
+        for n, values in ((4, shallow), (8, shallow + 0.25), (8, np.full((3, 2), math.nan)))
+    )
+    found = loss_above(small, 0.21, large, 3.1)
+    assert found.at == {"rate": 0.2} and (found.low, found.high) == pytest.approx((0.25, 0.25))
+    assert loss_above(small, 0.21, failed, 3.1).mean == pytest.approx(3.1 - 2.75)
 
 
 FLAT = best_exponent("N", PLACES, best(0.0))
@@ -116,25 +133,98 @@ OPEN = best_exponent("N", PLACES, best(0.0), ["?"])
 
 
 @pytest.mark.parametrize(
-    ("exponent", "lost", "learnt", "verdict"),
+    ("exponent", "lost", "most", "verdict"),
     [
-        (FLAT, (0.5, 0.2, 0.8), 0.6, Verdict.REFUTED),
-        (OPEN, (0.5, 0.2, 0.8), 0.6, Verdict.REFUTED),
-        (FLAT, (0.04, 0.03, 0.05), 0.6, Verdict.SUPPORTED),
-        (FLAT, (0.04, 0.03, 0.05), 0.2, Verdict.REFUTED),  # by what there was to lose
-        (FLAT, (0.5, -0.1, 1.1), 0.6, Verdict.SUPPORTED),
-        (OPEN, (0.5, -0.1, 1.1), 0.6, Verdict.UNDECIDED),
-        (FLAT, (math.nan,) * 3, 0.6, Verdict.SUPPORTED),  # a seed diverged
+        (FLAT, (0.5, 0.2, 0.8), 0.06, Verdict.REFUTED),
+        (OPEN, (0.5, 0.2, 0.8), 0.06, Verdict.REFUTED),
+        (FLAT, (0.04, 0.03, 0.05), 0.06, Verdict.SUPPORTED),
+        (FLAT, (0.04, 0.03, 0.05), 0.02, Verdict.REFUTED),  # by what there was to lose
+        (FLAT, (0.5, -0.1, 1.1), 0.06, Verdict.SUPPORTED),
+        (OPEN, (0.5, -0.1, 1.1), 0.06, Verdict.UNDECIDED),
+        (FLAT, (math.nan,) * 3, 0.06, Verdict.SUPPORTED),  # a seed diverged
+        (FLAT, (0.5, 0.2, 0.8), math.nan, Verdict.SUPPORTED),  # what is most is not known
     ],
 )
-def test_a_rule_whose_deep_stack_does_not_train_does_not_transfer(exponent, lost, learnt, verdict):
-    assert transfers(exponent, Interval(*lost), learnt) is verdict
+def test_a_rule_whose_deep_stack_does_not_train_does_not_transfer(exponent, lost, most, verdict):
+    assert transfers(exponent.verdict, Estimate({}, *lost), most) is verdict
+
+
+SHAPE = np.array([2.795, 2.607, 2.525, 2.528, 2.599])  # Adam's, 4 layers, width 64
+
+
+def losses_at(x):
+    """The loss at log η of Adam with its best rate near 2.5 log 2; a spline through the shape."""
+    return CubicSpline(np.arange(5) * math.log(2), SHAPE)(x)
+
+
+def simulated(exponent, seeds, experiments, drawn):
+    """Losses (experiments, sizes, rates, seeds) at 4 and 16 layers with the noise of real runs."""
+    x = np.arange(5) * math.log(2) - exponent * np.log([[1.0], [4.0]])
+    losses = losses_at(np.clip(x, -0.7, 3.5))[None, :, :, None]
+    parts = ((1, 1, 0.03), (1, 5, 0.012), (2, 1, 0.01), (2, 5, 0.01))  # shared, and its own
+    noise = [s * drawn.standard_normal((experiments, a, b, seeds)) for a, b, s in parts]
+    return losses + sum(noise)
+
+
+def vertices(y):
+    """The best rate (sizes, seeds) by each seed's own parabola, as it was taken once."""
+    at = np.clip(y.argmin(1), 1, 3)[:, None]
+    low, least, high = (np.take_along_axis(y, at + i, 1)[:, 0] for i in (-1, 0, 1))
+    return 1e-3 * 2.0 ** (at[:, 0] + (low - high) / (2 * (low - 2 * least + high)))
+
+
+def by_one_curvature(y):
+    """The best rate (sizes, seeds) as it is taken now."""
+    rates = [1e-3 * 2**i for i in range(5)]
+    curves = [curve(n, rates, values, 3.146) for n, values in zip((4, 16), y, strict=True)]
+    return np.array([c.best_by_seed for c in with_best(curves, 3.146)])
+
+
+def refuted(experiments, best_of):
+    """The share of experiments that refute a constant best rate, and the mean exponent."""
+    places = [{"N": 4}, {"N": 16}]
+    found = [best_exponent("N", places, best_of(one).T) for one in experiments]
+    known = [e.estimate for e in found if math.isfinite(e.estimate)]
+    return np.mean([e.verdict is Verdict.REFUTED for e in found]), np.mean(known)
+
+
+def test_one_curvature_finds_an_eighth_with_half_the_seeds_and_no_exponent_where_there_is_none():
+    drawn = np.random.default_rng(0)
+    wrong, right = simulated(1 / 8, 8, 200, drawn), simulated(0.0, 8, 200, drawn)
+    share, estimate = refuted(wrong, by_one_curvature)
+    assert share > 0.5 and estimate == pytest.approx(1 / 8, abs=0.02)
+    assert refuted(simulated(1 / 8, 16, 200, drawn), vertices)[0] < share
+    assert refuted(right, by_one_curvature)[0] <= 0.05
+
+
+@given(st.floats(-0.5, 0.5), st.floats(0.05, 1.0), st.floats(-1.0, 1.0))
+def test_curves_that_only_move_up_have_one_best_rate_whatever_their_shape(bend, height, tilt):
+    """Through the same three rates, and where they move aside the shift is found exactly."""
+    x = np.log(RATES[2:7]) - np.log(RATES[4])
+    losses = 2.5 + height * x**2 + 0.05 * bend * x**3
+    values = np.outer(losses, [1, 1, 1]) + np.array([0.0, 0.1, 0.3])
+    two = with_best([curve(n, RATES[2:7], values + up) for n, up in ((4, 0.0), (64, tilt))], FAILED)
+    assert two[0].best_by_seed == pytest.approx(two[1].best_by_seed)
+    aside = height * (x - 0.3) ** 2
+    moved = with_best(
+        [curve(n, RATES[2:7], np.outer(y, [1, 1])) for n, y in ((4, height * x**2), (64, aside))],
+        FAILED,
+    )
+    ratio = moved[1].best / moved[0].best
+    assert ratio == pytest.approx(math.exp(0.3)) and moved[1].slack == 0
+
+
+def test_without_a_parabola_at_one_size_the_rates_are_the_grids():
+    good = np.outer(valley(0.0055), [1, 1])
+    for level, other in ((3.2, np.outer(CLIFF, [1, 1])), (FAILED, -good), (FAILED, 5 - good)):
+        found = with_best([curve(4, RATES, good), curve(8, RATES, other)], level)
+        assert found[0].best == pytest.approx(RATES[2]) and found[0].slack > 0
 
 
 def test_a_curve_counts_what_learns_nothing_and_has_no_best_where_a_seed_has_none():
     values = {1e-3: (2.0, 3.3), 2e-3: (2.0, 2.1), 4e-3: (math.nan, 3.2)}
     row = {rate: [Ended(value, None) for value in own] for rate, own in values.items()}
     assert curve_of({"N": 4}, row, tuple(row), 3.2).collapsed == (1, 0, 2)
-    known, unknown = geometric([1e-3, 2e-3]), geometric([1e-3, math.nan])
+    known, unknown = (geometric(np.array([1e-3, end])) for end in (2e-3, math.nan))
     assert known.low < known.estimate < known.high
     assert all(map(math.isnan, unknown.numbers))

@@ -204,6 +204,7 @@ def test_long_trainings_share_the_cores_and_short_ones_do_not(monkeypatch, steps
 
     monkeypatch.setattr("deepnet_theory.laboratory.transfer.run_jobs", run)
     monkeypatch.setattr("deepnet_theory.laboratory.transfer.cores", lambda: 7)
-    trainers = {"own": Built("own", {}, course(steps=steps))}
+    models = {"2": constants(2), "32": constants(32)}
+    trainers = {"own": Built("own", models, course(steps=steps))}
     train_all(trainers, [{"N": 2}, {"N": 32}], RATES, range(5), {"processes": None})
     assert asked == [wanted]

@@ -117,7 +117,7 @@ def test_an_interpreter_shows_a_result_in_a_few_lines():
     assert lines[2] == " 4 points, N = 4 to N = 32; cpu, 1.5 s>"
     assert len(repr(replace(VERIFICATION, points=(), exponents=())).splitlines()) == 3
     assert repr(MODEL).startswith("<Result of gpt.py:make, trained with adamw")
-    assert ": SUPPORTED. The rate" in repr(TRANSFER) and str(MODEL) == text(MODEL)
+    assert "best at N = 8, costs +0.010" in repr(TRANSFER) and str(MODEL) == text(MODEL)
 
 
 def test_every_kind_that_is_shown_has_its_functions():

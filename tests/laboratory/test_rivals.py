@@ -1,0 +1,161 @@
+"""A rule beside wrong ones: what is refuted, with what power, and how many runs that takes."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.laboratory.common_mode import Ended
+from deepnet_theory.laboratory.optimum import ENOUGH, expected_power, power_of
+from deepnet_theory.laboratory.statistics import t_interval
+from deepnet_theory.laboratory.training import Built
+from deepnet_theory.laboratory.transfer import Candidate, transfer_of
+
+RATES = [1e-3 * 2**i for i in range(5)]
+PLACES = [{"N": 2}, {"N": 16}]
+TINY = {"heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "device": "cpu", "steps": 2}
+TRAINED = []
+
+
+@dataclass(frozen=True)
+class Fake:
+    """Losses of a best rate that is a power of the depth, a floor that rises, and noise."""
+
+    name: str
+    exponent: float = 0.0
+    rise: float = 0.0
+    noise: float = 0.01
+    steps: int = 1
+
+    def depends_on(self, place):
+        return self if place["N"] > 2 else "the base"
+
+    def train(self, place, rate, seed):
+        TRAINED.append((self.name, place["N"], rate))
+        grown, drawn = math.log(place["N"] / 2), [seed, place["N"], round(1e6 * rate)]
+        x = math.log(rate / 4e-3) - self.exponent * grown
+        noise = self.noise * np.random.default_rng(drawn).normal()
+        return Ended(2.5 + 0.05 * seed + self.rise * grown + 0.2 * x**2 + noise, 3.2)
+
+
+def found(rule, *rivals, seeds=6, rates=RATES):
+    TRAINED.clear()
+    first, *others = (Candidate(one.name, "", one) for one in (rule, *rivals))
+    return transfer_of({}, {"seed": 0, "seeds": seeds}, [first], PLACES, rates, "cpu", others)
+
+
+WRONG = Fake("a quarter", 0.25), Fake("an eighth", 0.125), Fake("lossy", rise=0.05)
+
+
+def test_planted_wrong_rules_are_refuted_and_the_right_one_is_not():
+    result = found(Fake("rule"), *WRONG, Fake("the same"))
+    verdicts = {one.closure: str(one.verdict) for one in (*result.closures, *result.rivals)}
+    refuted = dict.fromkeys((one.name for one in WRONG), "REFUTED")
+    assert verdicts == {"rule": "SUPPORTED", **refuted, "the same": "SUPPORTED"}
+    assert result.verdict is Verdict.SUPPORTED and result.exit_code == 0
+    told = "the rule transfers, and 3 of 4 wrong rules were refuted here, at a power of "
+    assert result.because == told + f"{result.power:.2f}" and result.power > ENOUGH
+    lossy = result.rivals[2]
+    assert lossy.gap.mean == pytest.approx(0.05 * math.log(8)) and lossy.exponents[0].constant
+    assert f"SUPPORTED: {result.because}" in " ".join(str(result).split())
+
+
+def test_a_test_that_could_not_have_told_is_undecided():
+    for rivals in ([Fake("the same")], [Fake("the same"), Fake("another")]):
+        result = found(Fake("rule"), *rivals)
+        assert result.closures[0].verdict is Verdict.SUPPORTED
+        assert result.verdict is Verdict.UNDECIDED and result.exit_code == 3
+        assert result.because.startswith("this test could not have told: 0 of ")
+    noisy = found(Fake("rule", noise=0.1), Fake("a quarter", 0.25, noise=0.1))
+    assert noisy.verdict is Verdict.UNDECIDED and noisy.power < ENOUGH
+
+
+def test_a_wrong_rule_in_the_place_of_the_rule_is_refuted():
+    result = found(Fake("rule", 0.25), *WRONG)
+    assert result.verdict is Verdict.REFUTED and "does not transfer" in result.because
+
+
+def test_the_base_is_trained_once_and_must_be_bracketed():
+    found(Fake("rule"), *WRONG, seeds=2)
+    assert [run for run in TRAINED if run[1] == 2] == [("rule", 2, r) for r in RATES for _ in "ab"]
+    result = found(Fake("rule"), *WRONG, rates=RATES[2:], seeds=2)  # the best is at an end
+    assert result.verdict is Verdict.UNDECIDED and result.power == 0
+    assert "ask for rates below 0.004" in result.closures[0].exponent.because
+
+
+@settings(max_examples=10)
+@given(st.floats(0.01, 0.1), st.integers(3, 12))
+def test_the_power_is_the_share_of_planted_exponents_that_are_refuted(scatter, seeds):
+    drawn = np.random.default_rng(0)
+    shares = []
+    for _ in range(400):
+        interval = t_interval(1 / 8 + scatter * drawn.standard_normal(seeds))
+        shares.append(interval.outside(-1 / 16, 1 / 16))
+    # of intervals of their own width: the power is a mean over the scatter that is seen
+    t = t_interval(np.arange(seeds)).high - np.mean(np.arange(seeds))
+    half = t / np.std(np.arange(seeds), ddof=1) * scatter
+    assert power_of(half, seeds) == pytest.approx(np.mean(shares), abs=0.08)
+    assert power_of(half, 1) == power_of(math.inf, seeds) == 0
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """The names of the rules that would have been trained; their best rate is always the same."""
+    found = []
+
+    def ended(self, place, rate, seed):
+        found.append(self.name)
+        return Ended(2.5 + 0.1 * math.log(rate / 4e-3) ** 2, 3.2)
+
+    monkeypatch.setattr(Built, "train", ended)
+    return found
+
+
+GIVEN = {**TINY, "width": 16, "rivals": True, "placement": "pre-ln"}
+
+
+@pytest.mark.parametrize("places", [([1, 4], None), ([2, 4], [8, 16, 32])])
+def test_a_plan_counts_the_runs_that_are_then_made(untrained, places):
+    depths, widths = places
+    given = {name: value for name, value in GIVEN.items() if name != "width" or not widths}
+    plan = dt.transfer("adam", depths, RATES, widths=widths, plan=True, **given)
+    assert not untrained and getattr(plan, "exit_code", 0) == 0
+    dt.transfer("adam", depths, RATES, widths=widths, processes=1, **given)
+    assert {name: untrained.count(name) for name in plan.runs} == plan.runs
+    assert not {*plan.runs} & {*plan.left_out} and json.loads(plan.to_json())["runs"] == plan.runs
+    assert f"these are {sum(plan.runs.values())} runs" in " ".join(str(plan).split())
+    places = [{"N": n} | ({"d": d} if widths else {}) for n in depths for d in widths or [0]]
+    assert expected_power(places, plan.needed) >= ENOUGH > expected_power(places, plan.needed - 1)
+
+
+def test_the_json_has_the_rivals_and_what_is_left_out(untrained):
+    data = json.loads(dt.transfer("adam", [1, 2], RATES, processes=1, **GIVEN).to_json())
+    assert data["schema"] == "deepnet-theory/transfer/1" and "no κ" not in data["left_out"]
+    assert "hidden rates times d^(1/2)" in data["left_out"] and 0 <= data["power"] <= 1
+    assert [one["name"] for one in data["rivals"]] == [
+        "β² for β", "κ times N^(1/4)", "no κ", "standard sizes",
+    ]  # fmt: skip
+    for one in data["rivals"]:
+        assert {"name", "exponent", "low", "high", "loss_gap", "verdict"} <= one.keys()
+    assert data["verdict"] == "UNDECIDED" and data["because"].startswith("it is undecided")
+    alone = dt.transfer("adam", [1, 2], RATES, processes=1, **TINY, width=16)
+    assert "rivals" not in json.loads(alone.to_json())
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"plan": True}, "plan was given without rivals"),
+        ({"rivals": True, "closures": ["complete"]}, "closures was given with rivals"),
+        ({"rivals": True, "widths": [8, 16, 32], "rules": ["sp"]}, "rules was given with rivals"),
+    ],
+)
+def test_what_does_not_go_with_rivals_is_one_sentence(given, sentence):
+    with pytest.raises(InputError, match=sentence):
+        dt.transfer("adam", [1, 2], RATES, **TINY, **given)

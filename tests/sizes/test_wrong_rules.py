@@ -1,0 +1,77 @@
+"""Wrong rules made from a table: the rule's own at the base, and off by what they say elsewhere."""
+
+import warnings
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.sublayer import sublayer
+from deepnet_theory.sizes.rivals import WRONG, alike, of_another, rows, wrong
+
+OPTIMIZERS, PLACEMENTS = ("adamw", "lamb", "momentum", "muon"), ("post-ln", "pre-ln")
+
+
+@cache
+def exported(optimizer, placement, layers, width, alignment="full"):
+    selection = dt.Selection(optimizer, placement=placement, closure="complete")
+    with warnings.catch_warnings(action="ignore"):
+        return dt.export(
+            selection, layers, base=(32, 2), base_heads=4, width=width, heads=4,
+            alignment=alignment,
+        )  # fmt: skip
+
+
+@settings(max_examples=12)
+@given(st.sampled_from(OPTIMIZERS), st.sampled_from(PLACEMENTS), st.sampled_from(sorted(WRONG)))
+def test_every_rule_is_the_same_at_the_base(optimizer, placement, name):
+    base = exported(optimizer, placement, 2, 32)
+    assert alike(wrong(name, base, base), base)
+    sgd = exported("sgd", placement, 2, 32)
+    assert alike(of_another(base, base, sgd, sgd), base)
+    deep = exported(optimizer, placement, 8, 64)
+    assert alike(of_another(deep, base, deep, base), deep)  # its own factors give the rule again
+
+
+def off(name, layers=32, width=32, optimizer="adamw", placement="pre-ln"):
+    """What gain and rate of every matrix of a branch are over the rule's, by matrix."""
+    c, base = exported(optimizer, placement, layers, width), exported(optimizer, placement, 2, 32)
+    own, kinds = dict(rows(wrong(name, c, base))), [s.kind for s in c.parts[0].sublayers]
+    return {
+        row[1]: (own[row].gain / p.gain, own[row].rate / p.rate)
+        for row, p in rows(c)
+        if row[0] is not None and row[1] in {m.name for m in sublayer(kinds[row[0]]).matrices}
+    }
+
+
+SCALED = ("value", "output", "fc1", "fc2")
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "scaled", "others"),
+    [
+        ("β² for β", {}, (1 / 4, 1), (1, 1)),  # β = (2N)^(-1/2), over 16 times the depth
+        ("κ times N^(1/4)", {}, (1, 2), (1, 1)),
+        ("no κ", {}, (1, 4), (1, 1)),
+        ("hidden rates times d^(1/2)", {"layers": 2, "width": 128}, (1, 2), (1, 2)),
+        ("one rate for all roles", {"layers": 2, "width": 128}, (1, 4), (1, 4)),
+    ],
+)
+def test_a_wrong_rule_is_off_by_what_it_says(name, sizes, scaled, others):
+    for matrix, found in off(name, **sizes).items():
+        assert found == pytest.approx(scaled if matrix in SCALED else others)
+
+
+def test_standard_sizes_have_one_standard_deviation():
+    # Xavier's is 1/sqrt(d) of a square matrix; over sqrt(2N) where a branch ends
+    wide, deep = off("standard sizes", 2, 128), off("standard sizes")
+    assert wide["value"] == pytest.approx((2, 1)) and wide["fc1"] == pytest.approx((2, 1))
+    assert deep["value"] == pytest.approx((4, 1)) and deep["output"] == pytest.approx((1, 1))
+
+
+def test_vectors_count_where_they_are_trained():
+    c, base = (exported("adamw", "pre-ln", n, 32) for n in (8, 2))
+    one, none = (wrong(name, c, base) for name in ("one rate for all roles", "no κ"))
+    assert not alike(one, none) and alike(one, none, vectors=False)
