@@ -13,15 +13,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 124,
-    "cli": 1926,
-    "definitions": 5324,
+    "cli": 1973,
+    "definitions": 5339,
     "laboratory": 4375,
     "models": 5125,
     "processes": 495,
-    "proof": 3754,
-    "report": 2048,
+    "proof": 4010,
+    "report": 2090,
     "runtime": 984,
-    "sizes": 5140,
+    "sizes": 5178,
 }
 FORMATTED_BY_HAND = 116
 

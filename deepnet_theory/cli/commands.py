@@ -207,10 +207,12 @@ def derive(verb: Verb, given: Given) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
+    With --across batch: what rates, decays, epsilon and 1 - beta are multiplied by.
 
     Examples:
         derive --optimizer adam --depth 200 --format latex
         derive --update "-eta*norm(theta)*sign(g)" --compare-closures
+        derive --optimizer adamw --across depth,width,batch
     """
     from deepnet_theory.cli import deriving
     from deepnet_theory.sizes.answer import compare_closures
@@ -231,7 +233,8 @@ def derive(verb: Verb, given: Given) -> int:
         table = verb(**given)
         from deepnet_theory.report import tables
 
-        return show.result(table, partial(tables.wide, proof=show.steps))
+        page = tables.batch if "batch" in given["across"] else tables.wide
+        return show.result(table, partial(page, proof=show.steps))
     if show.compare_closures:
         depth, _ = given.pop("depth", None), given.pop("across", None)
         selection = deriving.selection_of(None, given)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, overload
 from deepnet_theory.definitions import rule as rules
 from deepnet_theory.definitions import scheme as schemes
 from deepnet_theory.definitions.constants import FORMS, Constants
-from deepnet_theory.definitions.outcome import InputError, unknown
+from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme, measurable
 from deepnet_theory.definitions.selection import (
     ACROSS,
     ALIGNMENTS,
+    GRADIENT_NOISE,
     BaseLike,
     DepthLike,
     Selection,
@@ -28,10 +29,12 @@ from deepnet_theory.sizes.answer import Answer, for_training
 if TYPE_CHECKING:
     from sympy import Expr
 
+    from deepnet_theory.proof.batch import BatchDerivation
     from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.proof.width import WidthDerivation
 
 
+DIMENSIONS = ("depth", *ACROSS, "batch")
 Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)]
 
 
@@ -40,11 +43,23 @@ def derive(
     selection: Selection | str | None = None, *, across: Literal["width", "both"], **given: Any
 ) -> WidthDerivation: ...
 @overload
+def derive(
+    selection: Selection | str | None = None, *, across: Literal["batch"], **given: Any
+) -> BatchDerivation: ...
+@overload
 def derive(selection: Selection | str | None = None, **given: Any) -> Derivation: ...
 def derive(
     selection: Selection | str | None = None,
     *,
-    across: Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS))] = "depth",
+    across: Annotated[
+        str, Option("LIST", "depth, width, both, batch, or a list: width,batch", DIMENSIONS)
+    ] = "depth",
+    gradient_noise: Annotated[
+        str | None,
+        Option(
+            "NAME", "In the batch, dominant or none beside the signal; dominant", GRADIENT_NOISE
+        ),
+    ] = None,
     depth: Annotated[
         DepthLike | None, Option("N[,M]", "Print numbers for this many layers")
     ] = None,
@@ -58,7 +73,7 @@ def derive(
         DepthLike | None, Option("N0[,M0]", "Layers of the model that was tuned")
     ] = None,
     **select: Any,
-) -> Derivation | WidthDerivation:
+) -> Derivation | WidthDerivation | BatchDerivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
 
     .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
@@ -74,6 +89,10 @@ def derive(
     initial size. With ``width`` and ``base_width`` (across both: the depths too) each size is also
     a number, in units of the base model's own.
 
+    With "batch" in ``across`` it is what every role's rate, decays, ε and memory are multiplied by
+    in the batch size B, while ``gradient_noise`` is "dominant" or there is "none"; with other
+    dimensions in a list their exponents add.
+
     Raises :class:`InputError` for bad input and :class:`Refusal` where no rule exists.
 
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
@@ -81,9 +100,22 @@ def derive(
     and 2310.17813, and the sizes of updates are derived.
     """
     selection = selection_of(selection, select)
-    if across not in ("depth", *ACROSS):
-        raise unknown("across", across, ("depth", *ACROSS))
+    dimensions, with_batch = _dimensions(across)
     wide = {"form": form, "width": width, "alignment": alignment, "base width": base_width}
+    if with_batch:
+        from deepnet_theory.proof.batch import BatchDerivation
+        from deepnet_theory.sizes.batch import batch_rule
+
+        powers = batch_rule(selection, gradient_noise or GRADIENT_NOISE[0])
+        deep = {"depth": depth, "base depth": base_depth}
+        if not dimensions:
+            refuse({**wide, **deep}, "with across batch, where nothing depends on it")
+            return BatchDerivation(powers)
+        named = {name.replace(" ", "_"): value for name, value in (wide | deep).items()}
+        other: Any = derive(selection, across=dimensions, **named)
+        return BatchDerivation(powers, **{"deep" if dimensions == "depth" else "wide": other})
+    refuse({"gradient noise": gradient_noise}, "without across batch")
+    across = dimensions
     if across == "depth":
         refuse({**wide, "base depth": base_depth}, "without across width or both")
         # A bad depth is refused before the derivation is made.
@@ -106,6 +138,18 @@ def derive(
         return WidthDerivation(table)
     layers = (tuple(parse_depth(n, selection.the_stack).items()) for n in deep.values())
     return WidthDerivation(table, Scale(width, base_width, *layers))
+
+
+def _dimensions(across: str) -> tuple[str, bool]:
+    """The dimensions of a list beside the batch, as one word, and whether the batch is there."""
+    names = across.replace("both", "depth,width").split(",")
+    for name in names:
+        if name not in DIMENSIONS:
+            raise unknown("across", name, DIMENSIONS)
+    if len(set(names)) < len(names):
+        raise InputError(f"across {shown(across)} names a dimension twice")
+    sizes = [name for name in ("depth", "width") if name in names]
+    return "both" if len(sizes) > 1 else "".join(sizes), "batch" in names
 
 
 def own_rule(

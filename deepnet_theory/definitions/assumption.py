@@ -98,6 +98,11 @@ HOMOGENEOUS_ACTIVATION = Assumption(
     source="Su, §Feed-forward gradient",
 )
 
+INDEPENDENT_SAMPLES = Assumption(
+    statement="the samples of a batch are independent, and their noise has either sign alike",
+    source="McCandlish et al., arXiv 1812.06162",
+)
+
 INDEPENDENT_SIGNS = Assumption(
     statement="a branch's output is independent of its input's direction, in every sublayer anew",
     measurement="upstream_gradient",
@@ -119,6 +124,16 @@ NEAR_IDENTITY = Assumption(
     measurement="self_consistency",
     slope_at_most=0.0,
     source="derived here; layer cake, §4.3",
+)
+
+NOISE_DOMINATED = Assumption(
+    statement="the batch is far below B_noise: its gradient is noise, far larger than the mean",
+    source="McCandlish et al., arXiv 1812.06162",
+)
+
+SIGNAL_DOMINATED = Assumption(
+    statement="the batch is far above B_noise: its gradient is the mean, far larger than the noise",
+    source="McCandlish et al., arXiv 1812.06162",
 )
 
 SMALL_BRANCH_WEIGHT = Assumption(

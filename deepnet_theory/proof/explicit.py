@@ -110,6 +110,13 @@ def is_linear(update: Node) -> bool:
     return bool(np.allclose(twice, 2 * once) and np.allclose(other, once))
 
 
+def is_additive(update: Node) -> bool:
+    """Whether the update of a sum of two gradients is the sum of theirs."""
+    (g, theta), (other, _) = unit_pair(0), unit_pair(1)
+    parts = change(update, g, theta) + change(update, other, theta)
+    return bool(np.allclose(change(update, g + other, theta), parts))
+
+
 # ---- in depth: where g and θ have given norms ----
 
 

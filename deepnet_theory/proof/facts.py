@@ -29,7 +29,7 @@ Path_ = tuple[str, ...]
 class Shown:
     """What the explicit sublayers show of one leaf, in words or numbers, and why it matters."""
 
-    test: Callable[[Leaf], bool] | None  # None: no sublayer can show it
+    test: Callable[[Leaf], bool | None] | None  # None: no sublayer can show it
     because: str
     found: str
 

@@ -27,6 +27,7 @@ from deepnet_theory.proof.derivation import SCHEMA, Derivation, derive
 from deepnet_theory.proof.explicit import Drawn, Seen, Slope
 from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
 from deepnet_theory.proof.witness import sizes
+from deepnet_theory.sizes.batch import BatchTable
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.table import ParameterRow
@@ -42,7 +43,7 @@ MATRICES = "slopes on explicit matrices"
 # ---- what explicit matrices show of a row ----
 
 
-def update_of(table: WidthTable, row: ParameterRow) -> Node:
+def update_of(table: WidthTable | BatchTable, row: ParameterRow) -> Node:
     """The update that a row takes: above its floors, and a library's for what is 0."""
     optimizer = table.selection.the_optimizer
     root = optimizer.expression.root

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # result's class: a module of this room, and its function that composes the document.
 SHOWN = {
     "Audit": "audit.document",
+    "BatchDerivation": "tables.batch",
     "Comparison": "tables.comparison",
     "Derivation": "rule.document",
     "Judgement": "tables.scheme",

@@ -17,7 +17,7 @@ _FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min
 # all that a selection or a rule writes as a formula
 _WRITTEN = Grammar(
     "a formula",
-    tuple(dict.fromkeys((*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, "d", "k", "l"))),
+    tuple(dict.fromkeys((*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, *"dklB"))),
     UPDATE.functions | PLACEMENT.functions,
 )
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
-from deepnet_theory.report.rule import owner, steps, title
+from deepnet_theory.report.rule import document, owner, short, steps, title
 from deepnet_theory.sizes.width import written
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.scheme import Scheme
+    from deepnet_theory.proof.batch import BatchDerivation
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.exponents import Judgement, Row
@@ -194,3 +195,43 @@ def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | 
     if size is None:
         return "0" if name == "init" else "-"
     return doc.Formula(written(size)) if ratio is None else number(ratio(size))
+
+
+# ---- the batch, what roles share in a row ----
+
+POWERS = {
+    "rate": "learning rate",
+    "decay": "weight decay",
+    "coupled_decay": "coupled decay",
+    "epsilon": "epsilon",
+    "memory": "1 - beta",
+}
+
+
+def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
+    """What each dial is multiplied by in B, and together with the other dimensions."""
+    table, deep, across = derivation.table, derivation.deep, derivation.across
+    of_roles = ((tuple(getattr(row, n) for n in POWERS), row) for row in table.rows)
+    alike = doc.gathered((sizes, row.role) for sizes, row in of_roles if row.refused is None)
+    lines = ((*(cell("", s, None) for s in sizes), ", ".join(to)) for sizes, to in alike.items())
+    refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused)
+    others: doc.Body = ()
+    if derivation.wide:
+        kept = [row for row in derivation.joint if row.refused is None]
+        others = (
+            "In powers of all dimensions, where B_noise is of order one in each of the others:",
+            _table(kept, COLUMNS),
+            wide(derivation.wide, proof),
+        )
+    elif deep:
+        others = (document(deep) if proof else short(deep),)
+    body: doc.Body = (
+        f"In powers of the batch size B, gradient noise {table.gradient_noise}:",
+        doc.table(" | ".join((*POWERS.values(), "…roles")), lines),
+        *(f"Refused, {', '.join(roles)}: {why}." for why, roles in refused.items()),
+        doc.Document("Conventions", table.conventions),
+        *others,
+        (derivation.verdict, f": {derivation.shown}."),
+    )
+    name = f"{title(table.selection)} across {across.replace(',', ', ')}"
+    return doc.Document(name, body)

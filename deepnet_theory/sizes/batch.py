@@ -25,7 +25,7 @@ from deepnet_theory.definitions.optimizer import Optimizer, above_floors
 from deepnet_theory.definitions.outcome import Refusal, shown, unknown
 from deepnet_theory.definitions.selection import GRADIENT_NOISE, Selection
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.sizes.descent import descent, is_odd_in_gradient
+from deepnet_theory.sizes.descent import descent, is_additive, is_odd_in_gradient
 from deepnet_theory.sizes.monomial import ONE, Monomial, solve
 from deepnet_theory.sizes.table import ParameterRow, Place
 from deepnet_theory.sizes.update import GRADIENT, HALF, PARAMETER, ZERO, Degrees, MissingLaw, Sized
@@ -34,6 +34,7 @@ from deepnet_theory.sizes.width import places
 DOMINANT, NO_NOISE = GRADIENT_NOISE
 B = Monomial.of("B")
 T = ONE / B  # updates over a fixed number of samples
+RATE, DECAY, COUPLED = (Monomial.of(name) for name in ("rate", "decay", "coupled_decay"))
 POWERS = ("rate", "decay", "coupled_decay", "epsilon", "memory")
 
 
@@ -65,6 +66,41 @@ class BatchTable:
         """The first row of a role."""
         return next(r for r in self.rows if r.role == role and part in ("", r.place.part))
 
+    @property
+    def conventions(self) -> tuple[str, ...]:
+        """What is held, and in which regime, in words."""
+        regime = (
+            "noise dominates: the batch is far below B_noise, and a gradient is as large as its "
+            "noise, B^(-1/2). Far above B_noise no rate grows: --gradient-noise none"
+            if self.gradient_noise == DOMINANT
+            else "the signal dominates: the batch is far above B_noise. Over a fixed number of "
+            "samples a rate of B would keep the summed signal, but stability binds: the step that "
+            "gains most is the same at every B, and more samples a step gain nothing"
+        )
+        return (
+            regime,
+            "the number of samples is fixed: the number of updates is multiplied by 1/B",
+            "weight decay: over these updates it takes the same share of a matrix, beside the "
+            "update (weight decay) or inside the gradient (coupled decay)",
+            "epsilon is as large as what it is added to",
+            "1 - beta: an average spans the same number of samples. At 1/(1 - beta) times the "
+            "batch beta is 0, and the rule ends",
+        )
+
+    @property
+    def texts(self) -> list[dict[str, str | None]]:
+        """The rows as texts, as the JSON has them."""
+        return [
+            {
+                "part": row.place.part,
+                "sublayer": row.place.sublayer or None,
+                "role": row.role,
+                **{n: None if (v := getattr(row, n)) is None else str(v) for n in POWERS},
+                "refused": row.refused,
+            }
+            for row in self.rows
+        ]
+
 
 def batch_rule(selection: Selection, noise: str = DOMINANT) -> BatchTable:
     """What each role's rate, decays, ε and memory are multiplied with, in powers of B.
@@ -92,12 +128,18 @@ def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
     except Refusal as refusal:
         return replace(bare, refused=str(refusal))
     update = gradient**power
-    values = solved(gradient, update, noise)
+    response = update / gradient
+    best = RATE * update**2 / response
+    over_samples = (T * RATE * response, T * RATE**2 * update**2) if noise == DOMINANT else ()
+    shares = (T * RATE * DECAY, T * RATE * response * COUPLED)
+    # in logarithms the system is linear; the conditions agree, as T is the square of the noise
+    solution = solve((best, *over_samples, *shares), ("rate", "decay", "coupled_decay"))
+    assert solution is not None
     row = replace(
         bare,
         gradient=gradient,
         update=update,
-        rate=values["rate"],
+        rate=solution.values["rate"],
         epsilon=_epsilon(optimizer, place.starts_at_zero, gradient),
         memory=None if optimizer.momentum == 0 else ONE / T,
     )
@@ -105,24 +147,12 @@ def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
         return row
     # a decay inside the gradient, without noise: a share of its own in a linear update alone
     kept = noise == DOMINANT or is_linear
-    coupled = values["coupled_decay"] if kept else None
-    return replace(row, decay=values["decay"], coupled_decay=coupled)
-
-
-def solved(gradient: Monomial, update: Monomial, noise: str) -> dict[str, Monomial]:
-    """The rate and the decays, from the conditions as one linear system in logarithms."""
-    rate, decay, coupled = (Monomial.of(name) for name in ("rate", "decay", "coupled_decay"))
-    response = update / gradient
-    best = rate * update**2 / response
-    over_samples = (T * rate * response, T * rate**2 * update**2) if noise == DOMINANT else ()
-    shares = (T * rate * decay, T * rate * response * coupled)
-    solution = solve((best, *over_samples, *shares), ("rate", "decay", "coupled_decay"))
-    assert solution is not None  # T is the square of the noise's size
-    return solution.values
+    coupled = solution.values["coupled_decay"] if kept else None
+    return replace(row, decay=solution.values["decay"], coupled_decay=coupled)
 
 
 def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Fraction, bool]:
-    """The update's power p of g, and whether it is a multiple of g.
+    """The update's power p of g, and whether it is linear in g.
 
     Raises :class:`Refusal` with the law that is missing: a degree, a second moment, a linear
     response, or noise that adds up to nothing in the mean.
@@ -163,8 +193,9 @@ def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Frac
     size = fold.size(value.size)
     if size.exponent("eta") != 1:
         raise _no_law(optimizer, f"it is of degree {size.exponent('eta')} in eta, not 1")
-    power = size.exponent(GRADIENT)
-    return power, power == 1 and value.of == GRADIENT
+    # of two entries a polar factor is a direction, which a norm makes linear
+    is_linear = "polar" not in optimizer.expression.functions and is_additive(above_floors(root))
+    return size.exponent(GRADIENT), is_linear
 
 
 def _epsilon(optimizer: Optimizer, starts_at_zero: bool, gradient: Monomial) -> Monomial | None:

@@ -87,3 +87,10 @@ def is_odd_in_gradient(update: Node) -> bool:
         if np.abs(change + change[::-1, ::-1]).max() > 1e3 * ROUNDING * np.abs(change).max():
             return False
     return True
+
+
+def is_additive(update: Node) -> bool:
+    """Whether the update of a sum of two gradients is the sum of theirs."""
+    (a, b, *theta), (c, d, *_) = SIZES[:2]
+    one, other, both = (sampled(update, (*g, *theta))[1] for g in ((a, b), (c, d), (a + c, b + d)))
+    return bool(np.abs(one + other - both).max() <= 1e3 * ROUNDING * np.abs(both).max())

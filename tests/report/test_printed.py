@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.formatters import SHOWN, html, text
+from deepnet_theory.report.formatters import SHOWN, composed, html, text
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.text import coloured
@@ -132,12 +132,19 @@ def test_every_kind_that_is_shown_has_its_functions():
     ("optimizer", "more", "said"),
     [
         ("lamb", {}, "<Derivation of post-ln encoder under lamb: "),
+        ("adam", {"across": "batch"}, "<BatchDerivation of post-ln encoder under adam across b"),
         ("adam", {"across": "width"}, "<WidthDerivation of post-ln encoder under adam across w"),
     ],
 )
 def test_a_derivation_is_shown_in_one_line(optimizer, more, said):
     shown = repr(dt.derive(optimizer=optimizer, **more))
     assert shown.startswith(said) and shown.endswith("; PROVED>") and "\n" not in shown
+
+
+def test_a_table_in_the_batch_is_shown_in_every_form():
+    joint = dt.derive("muon", across="width,batch")
+    for shown in (str(joint), joint._repr_html_(), latex(composed(joint))):
+        assert "learning rate" in shown and "B" in shown and "head-bias" in shown
 
 
 def test_a_result_without_points_or_a_figure_says_so():

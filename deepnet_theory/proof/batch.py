@@ -1,0 +1,248 @@
+r"""A table in the batch: a fact for each of its numbers, from explicit matrices with noise.
+
+The update itself is taken of :math:`g = G + \xi/\sqrt B`, at several B and thousands of draws of ξ.
+With a curvature H of positive numbers the signal :math:`s = -\langle E\,u, G\rangle` and the second
+moment :math:`m = E\langle u, Hu\rangle` are means over the draws. Their powers of B give the rate
+three times, each apart: (S) from s/m, (D) from 1/(Bs) and, for the noise, from 1/(Bm), a square.
+
+Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.batch`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import islice
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from deepnet_theory.definitions.assumption import Assumption, assumption
+from deepnet_theory.definitions.display import Displayed
+from deepnet_theory.definitions.expression import Node
+from deepnet_theory.definitions.optimizer import Optimizer
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.proof import explicit
+from deepnet_theory.proof.derivation import SCHEMA, Derivation
+from deepnet_theory.proof.facts import Fact, Shown, exactly, fact
+from deepnet_theory.proof.width import WidthDerivation, update_of
+from deepnet_theory.proof.witness import Array
+from deepnet_theory.sizes.batch import DOMINANT, POWERS, BatchTable
+from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.table import ParameterRow
+from deepnet_theory.sizes.width import texts
+
+BATCHES = (1, 4, 16)
+SHAPE, DRAWS, REPLICAS = (4, 6), 1 << 10, 4  # draws of each of the replicas
+FAINT_SIGNAL, FAINT_NOISE = 0.08, 0.001  # at most, where the other one is 1
+NEAR = 0.02  # how far a measured power may be from the printed one
+HALVED = 1e4  # samples after which an average keeps half of a gradient
+WITHOUT = "its gradient is 0 in every sample"
+
+
+@lru_cache(maxsize=2)
+def noise(is_matrix: bool) -> Array:
+    """ξ of every replica and draw: normal entries, one of each quantile, and their negatives."""
+    shape = SHAPE if is_matrix else (1, math.prod(SHAPE))
+    draw, normal = np.random.default_rng(0), np.vectorize(NormalDist().inv_cdf)
+    at = np.arange(DRAWS) + draw.uniform(size=(REPLICAS, *shape, 1))
+    entries = np.moveaxis(draw.permuted(normal(at / DRAWS), axis=-1), -1, 1)
+    return np.concatenate([entries, -entries], axis=1)
+
+
+@lru_cache(maxsize=1024)
+def sampled(
+    update: Node, is_matrix: bool, at_zero: bool, spread: float, along: str
+) -> tuple[Array, Array]:
+    """s and m of each replica, at a mean gradient of size 1 and noise of size ``spread``.
+
+    ``along`` "theta" adds a decay to the noise in place of a gradient.
+    """
+    xi, draw = noise(is_matrix), np.random.default_rng(1)
+    sizes, signs = draw.uniform(0.5, 1.0, (3, *SHAPE)), draw.choice((-1.0, 1.0), (2, *SHAPE))
+    mean, theta, curvature = (a.reshape(xi.shape[2:]) for a in (*sizes[:2] * signs, sizes[2]))
+    toward = mean if along == "g" else theta
+    u = explicit.evaluated(update, toward + spread * xi, theta * (not at_zero), eta=1.0)
+    signal, moment = -(u.mean(1) * toward), (u**2).mean(1) * curvature
+    return signal.sum((1, 2)), moment.sum((1, 2))
+
+
+def power(of: Callable[[int], Any]) -> Array:
+    """The slope of the logarithm of a size in that of B, of each replica."""
+    with np.errstate(all="ignore"):
+        sizes = np.log([np.broadcast_to(of(batch), REPLICAS) for batch in BATCHES])
+    slopes: Array = np.polyfit(np.log(BATCHES), sizes, 1)[0]
+    return slopes
+
+
+def close(*powers: Array) -> Shown:
+    """A power of B that each of these is, to within :data:`NEAR`.
+
+    It is not decided where the error of a mean over replicas is more than a quarter of that, as
+    where a fourth moment is infinite.
+    """
+    means = np.mean(powers, axis=1)
+    errors = np.std(powers, axis=1, ddof=1) / REPLICAS**0.5
+
+    def agrees(stated: Monomial | None) -> bool | None:
+        if stated is None or not stated.symbols <= {"B"} or np.isnan(powers).all(axis=1).any():
+            return False
+        off = np.abs(float(stated.exponent("B")) - means)
+        if (off >= NEAR + 4 * errors).any():
+            return False
+        return bool((off < NEAR).all()) if (4 * errors < NEAR).all() else None
+
+    found = ", ".join(f"B^{one:.3f}" for one in means)
+    return Shown(agrees, "slopes on explicit matrices with noise", found)
+
+
+@dataclass(frozen=True)
+class OfRole:
+    """What explicit matrices show of a role: its powers of B, each by itself."""
+
+    update: Node
+    optimizer: Optimizer
+    is_matrix: bool
+    at_zero: bool
+    dominant: bool
+
+    def slope(self, index: int, along: str = "g") -> Array:
+        """The power of s or of m."""
+        widest = math.sqrt(BATCHES[-1]) / FAINT_SIGNAL if self.dominant else FAINT_NOISE
+        of = self.update, self.is_matrix, self.at_zero
+        return power(lambda batch: sampled(*of, widest / math.sqrt(batch), along)[index])
+
+    @cached_property
+    def rates(self) -> tuple[Array, ...]:
+        """The power of the rate by (S), and where noise dominates by both of (D)."""
+        signal, moment = self.slope(0), self.slope(1)
+        return (signal - moment, 1 - signal, (1 - moment) / 2)[: 3 if self.dominant else 1]
+
+    def numbers(self) -> dict[str, Shown]:
+        """One for each number of the row; one that is not named is not there."""
+        if self.at_zero and not explicit.moves_zeros(self.update):
+            stuck = Shown(lambda stated: stated is not None, "explicit zeros stay", "0")
+            return {"refused": stuck}
+        shown, rate = {"rate": close(*self.rates), "refused": self.refusal()}, self.rates[0]
+        if terms := explicit.beside_epsilon(self.optimizer.practised.root):
+            xi, mean = noise(self.is_matrix)[0, :64], float(not self.dominant)
+            entries = {batch: mean + FAINT_NOISE * xi / math.sqrt(batch) for batch in BATCHES}
+            theta = np.ones(1)
+            shown["epsilon"] = close(power(lambda b: explicit.as_large(terms, entries[b], theta)))
+        if self.optimizer.momentum != 0:
+            shown["memory"] = close(power(lambda batch: 1 - 0.5 ** (batch / HALVED)))
+        if self.is_matrix:
+            shown["decay"] = close(1 - rate)  # T updates by eta*lambda*theta
+            if self.dominant or explicit.is_additive(self.update):
+                shown["coupled_decay"] = close(1 - rate - self.slope(0, "theta"))
+        return shown
+
+    def refusal(self) -> Shown:
+        """No reason to refuse a rate where the conditions agree."""
+        if np.ptp([rate.mean() for rate in self.rates]) < NEAR:
+            return exactly(None, "the conditions agree on explicit matrices")
+        return Shown(None, "a law that is missing, which no matrix shows", "")
+
+
+def row_facts(table: BatchTable) -> Iterator[Fact]:
+    """A fact for each number of each row."""
+    optimizer, dominant = table.selection.the_optimizer, table.gradient_noise == DOMINANT
+    known: dict[tuple[bool, bool], dict[str, Shown]] = {}
+    for row in table.rows:
+        at = row.place
+        key = at.is_matrix, at.starts_at_zero
+        if key not in known:
+            known[key] = OfRole(update_of(table, row), optimizer, *key, dominant).numbers()
+        idle = {"rate": exactly(Monomial(), WITHOUT), "refused": exactly(None, WITHOUT)}
+        shown = idle if at.kind is Role.KEY_BIAS else known[key]
+        of = "/".join(filter(None, (at.part, at.sublayer, at.role, "batch")))
+        for name in (*POWERS, "refused"):
+            seen = shown.get(name) or exactly(None, "it has none")
+            own = fact(f"{of}/{name}", getattr(row, name), seen)
+            yield replace(own, stated=None if own.stated is None else str(own.stated))
+
+
+@dataclass(frozen=True, repr=False)
+class BatchDerivation(Displayed):
+    """A table in the batch with its facts, and a derivation in depth or width, if any."""
+
+    table: BatchTable
+    deep: Derivation | None = None
+    wide: WidthDerivation | None = None
+
+    @property
+    def others(self) -> Derivation | WidthDerivation | None:
+        """The derivation in other dimensions."""
+        return self.deep or self.wide
+
+    @property
+    def across(self) -> str:
+        """The dimensions, the batch last."""
+        depth = self.deep or (self.wide and self.wide.table.across != "width")
+        return "depth," * bool(depth) + "width," * bool(self.wide) + "batch"
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The premises of the conditions, and of other dimensions."""
+        regime = "noise-dominated" if self.table.gradient_noise == DOMINANT else "signal-dominated"
+        own = map(assumption, ("independent-samples", regime))
+        return tuple(dict.fromkeys((*(self.others.assumptions if self.others else ()), *own)))
+
+    @cached_property
+    def measured(self) -> tuple[Fact, ...]:
+        """A fact for every number that is printed."""
+        return (*(self.others.measured if self.others else ()), *row_facts(self.table))
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """PROVED (given the assumptions) where no fact differs, nor a step in other dimensions."""
+        verdicts = {
+            self.others.verdict if self.others else None,
+            *(f.verdict for f in self.measured),
+        }
+        return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
+
+    @property
+    def exit_code(self) -> int:
+        return self.verdict.exit_code
+
+    @property
+    def shown(self) -> str:
+        """What has been shown, in words."""
+        if self.verdict is Verdict.REFUTED:
+            differ = (f for f in self.measured if f.verdict is Verdict.REFUTED)
+            named = (f"{one.of} is {one.stated}, and was measured as {one.found}" for one in differ)
+            return "; ".join(islice(named, 3)) or "a step fails its check"
+        own = row_facts(self.table)
+        aside = ", ".join({one.of.rpartition("/")[2]: 0 for one in own if one.holds is None})
+        return (
+            "the powers follow from the conditions, given the assumptions, and explicit matrices "
+            f"with noise show them{f' (not decided there: {aside})' if aside else ''}"
+        )
+
+    @property
+    def joint(self) -> tuple[ParameterRow, ...]:
+        """The rows of a table in width times the powers of B: B_noise is of order one there."""
+        powers, rows = {row.place: row for row in self.table.rows}, list[ParameterRow]()
+        for row in self.wide.table.rows if self.wide else ():
+            named = ((n, getattr(row, n), getattr(powers[row.place], n)) for n in POWERS)
+            rows.append(replace(row, **{n: size * by for n, size, by in named if size and by}))
+        return tuple(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        data: dict[str, Any] = {"schema": SCHEMA, "select": self.table.selection.to_dict()}
+        data |= self.others.to_dict() if self.others else {"rule": [], "eta": "1", "steps": []}
+        if self.wide:
+            data["roles"] = [texts(row) for row in self.joint]
+        return data | {
+            "across": self.across,
+            "batch": {"gradient_noise": self.table.gradient_noise, "roles": self.table.texts},
+            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
+            "measured": [one.to_dict() for one in self.measured],
+            "verdict": self.verdict.value,
+        }

@@ -1,0 +1,135 @@
+"""The facts of a table in the batch: they hold for any update, and refute what is planted."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from sympy import sympify
+
+from deepnet_theory.cli.deriving import derive
+from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.proof.batch import BatchDerivation
+from deepnet_theory.sizes import batch as table_room
+from deepnet_theory.sizes.batch import POWERS, B
+from deepnet_theory.sizes.monomial import ONE
+
+EIGHTH = B ** Fraction(1, 8)
+UPDATES = (
+    "sgd", "adam", "lamb", "lars", "lion", "muon", "muon-h",
+    "-eta*sign(g)*abs(g)**(1/3)", "-eta*g*abs(g)", "-eta*g**3", "-eta*g**5",
+    "-eta*g*norm(g)", "-eta*g/norm(g)", "-eta*sign(g)*norm(g)**2", "-eta*polar(g)*norm(g)",
+    "-eta*clip(g, -rms(g), rms(g))", "-eta*clip(g/rms(g), -1, 1)", "-eta*(sign(g) + g/rms(g))",
+    "-eta*(1 + norm(theta))*g", "-eta*abs(theta)*sign(g)",
+)  # fmt: skip
+
+
+def refuted(derivation):
+    return {fact.of for fact in derivation.measured if fact.verdict is Verdict.REFUTED}
+
+
+@pytest.mark.parametrize(
+    ("update", "noise"),
+    [*((update, "dominant") for update in UPDATES), *((update, "none") for update in UPDATES[::4])],
+)
+def test_explicit_matrices_with_noise_show_every_power(update, noise):
+    derivation = derive(update, across="batch", gradient_noise=noise)
+    assert (derivation.verdict, derivation.exit_code) == (Verdict.PROVED, 0), derivation.shown
+    assert not any(f.holds is None for f in derivation.measured if f.of.endswith("fc1/batch/rate"))
+
+
+@pytest.mark.parametrize("noise", ["dominant", "none"])
+@pytest.mark.parametrize("update", ["sgd", "adam", "-eta*norm(theta)*g"])
+def test_an_error_in_any_number_is_refuted(update, noise):
+    right = derive(update, across="batch", gradient_noise=noise)
+    for index, row in enumerate(right.table.rows):
+        for number in (*POWERS, "refused"):
+            own = getattr(row, number)
+            planted = ("because", None)[own is not None] if number == "refused" else None
+            planted = planted if number == "refused" else (own or ONE) * EIGHTH
+            rows = list(right.table.rows)
+            rows[index] = replace(row, **{number: planted})
+            wrong = refuted(replace(right, table=replace(right.table, rows=tuple(rows))))
+            assert {of.rpartition("/")[2] for of in wrong} == {number}, (row.role, number)
+
+
+@pytest.mark.parametrize("off", [Fraction(1, 8), Fraction(-1, 2)])
+def test_a_wrong_degree_is_refuted(monkeypatch, off):
+    right = table_room.degree
+
+    def wrong(*given):
+        power, is_linear = right(*given)
+        return power + off, is_linear
+
+    monkeypatch.setattr(table_room, "degree", wrong)
+    assert "encoder/ffn/fc1/batch/rate" in refuted(derive("adam", across="batch"))
+
+
+def test_a_regime_taken_for_the_other_is_refuted():
+    noisy, still = (derive("adam", across="batch", gradient_noise=n) for n in ("dominant", "none"))
+    swapped = replace(noisy.table, rows=still.table.rows)
+    assert BatchDerivation(swapped).verdict is Verdict.REFUTED
+
+
+def test_conditions_that_disagree_are_seen(monkeypatch):
+    """An update that noise moves one way: the summed noise is no random walk."""
+    monkeypatch.setattr(table_room, "is_odd_in_gradient", lambda _: True)
+    drift = derive("-eta*max(g, 0)", across="batch")
+    assert "encoder/ffn/fc1/batch/rate" in refuted(drift)
+
+
+def test_where_a_fourth_moment_is_infinite_nothing_is_claimed_of_the_matrices():
+    derivation = derive("-eta*sign(g)*abs(g)**(-2/5)", across="batch")
+    of = {fact.of: fact.verdict for fact in derivation.measured}
+    assert of["encoder/ffn/fc1/batch/rate"] is Verdict.UNDECIDED
+    assert derivation.verdict is Verdict.PROVED and "rate" in derivation.shown
+
+
+def test_the_json_has_what_programs_read():
+    data = json.loads(derive("adamw", across="batch").to_json())
+    assert (data["across"], data["batch"]["gradient_noise"]) == ("batch", "dominant")
+    fc1 = next(row for row in data["batch"]["roles"] if row["role"] == "fc1")
+    assert fc1["refused"] is None and fc1["part"] == "encoder"
+    assert {name: sympify(fc1[name]) for name in POWERS} == {
+        name: sympify(power)
+        for name, power in {
+            "rate": "sqrt(B)", "decay": "sqrt(B)", "coupled_decay": "1", "epsilon": "1/sqrt(B)",
+            "memory": "B",
+        }.items()
+    }  # fmt: skip
+    assert {"noise-dominated", "independent-samples"} == {a["name"] for a in data["assumptions"]}
+
+
+def test_with_other_dimensions_exponents_add():
+    joint = derive("adamw", across="depth,width,batch")
+    assert joint.verdict is Verdict.PROVED
+    wide, alone = derive("adamw", across="both"), derive("adamw", across="batch")
+    for row, bare, own in zip(joint.joint, wide.table.rows, alone.table.rows, strict=True):
+        assert row.place == bare.place == own.place
+        for number in ("rate", "epsilon", "decay"):
+            size = getattr(bare, number)
+            assert getattr(row, number) == (size and size * getattr(own, number)), row.role
+    data = joint.to_dict()
+    assert data["across"] == "depth,width,batch" and "B" in data["roles"][0]["rate"]
+    deep = derive("adamw", across="depth,batch", depth=24).to_dict()
+    assert deep["rule"][0]["alpha_value"] and deep["batch"]["roles"]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"across": "batch,heads"}, "unknown across 'heads'; valid are: depth, width, both, batch"),
+        ({"across": "both,depth,batch"}, "names a dimension twice"),
+        ({"across": "batch", "gradient_noise": "some"}, "valid are: dominant, none"),
+        ({"across": "width", "gradient_noise": "none"}, "without across batch"),
+        ({"across": "batch", "depth": 8}, "depth was given with across batch"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(given, says):
+    with pytest.raises(InputError, match=says):
+        derive("adam", **given)
+
+
+def test_a_missing_law_is_refused():
+    with pytest.raises(Refusal, match="no linear response"):
+        derive("-eta*abs(g)", across="batch")
