@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.scheme import Scheme, schemes
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.tables import scheme as document
-from deepnet_theory.sizes.exponents import Judgement, Row, optimizer_classes, trials
-from deepnet_theory.sizes.update import descending
+from deepnet_theory.sizes.exponents import judge
 
 ROOT = Path(__file__).parents[1]
 TABLE = "docs/schemes.md"
@@ -43,7 +41,7 @@ def linked(page: str) -> str:
 
 def _page(scheme: Scheme, told: str) -> Iterator[str]:
     try:
-        said = document(_judged(scheme))
+        said = document(judge(scheme))
         yield f"# {said.title}\n\n{fragment(replace(said, title=''))}"
     except Refusal as refusal:
         yield f"# {scheme.name}\n\n{scheme.summary}: `{scheme.equation}`.\n"
@@ -52,16 +50,6 @@ def _page(scheme: Scheme, told: str) -> Iterator[str]:
     if measured:
         yield "\n## Measured\n\n" + "\n".join([*_head(told, measured[0]), *measured])
     yield f"\n[All schemes](../schemes.md), [all measurements](../measured/{Path(MEASURED).name})."
-
-
-def _judged(scheme: Scheme) -> Judgement:
-    """What the scheme does under every class of optimizers; a Refusal where a law is missing."""
-    rows = [
-        Row(names, trials(scheme, optimizer(names[0]))) for names in optimizer_classes().values()
-    ]
-    own = next(row for row in rows if scheme.optimizer in row.optimizers)
-    descending(optimizer(scheme.optimizer))
-    return Judgement(scheme, scheme.optimizer, own, tuple(rows))
 
 
 def _rows(page: str, name: str) -> list[str]:

@@ -11,10 +11,11 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
+from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.report.tables import power
-from deepnet_theory.sizes.exponents import Judgement, judge
+from deepnet_theory.sizes.exponents import Judgement, judge, trials
 from deepnet_theory.sizes.layers import STEPPED, Layers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -60,17 +61,14 @@ def page() -> str:
 
 
 def _lines(one: Judgement) -> list[str]:
-    rows = {row.optimizers[0]: row for row in one.others}
+    under = {name: trials(one.scheme, optimizer(name)) for name in ("sgd", "adam", "lamb")}
     found = []
-    for index, part in enumerate(one.row.parts):
-        several = len(one.row.parts) > 1
+    for index, part in enumerate(one.parts):
+        several = len(one.parts) > 1
         cells = [
             f"{one.scheme.name}{f', {part.part}' if several else ''}",
             f"`{one.scheme.equation}`",
-            *(
-                _first(one, name, rows[name].parts[index].first, index, part)
-                for name in ("sgd", "adam", "lamb")
-            ),
+            *(_first(one, name, parts[index].first, index, part) for name, parts in under.items()),
             one.scheme.optimizer,
             _power(part.relative, part),
             _leaves(part),
@@ -79,9 +77,9 @@ def _lines(one: Judgement) -> list[str]:
     return found
 
 
-def _first(one: Judgement, optimizer: str, exponent: Fraction, index: int, part: Layers) -> str:
+def _first(one: Judgement, under: str, exponent: Fraction, index: int, part: Layers) -> str:
     """What is derived of the first order, and what was measured of it."""
-    found = recorded().get(one.scheme.name, {}).get(optimizer)
+    found = recorded().get(one.scheme.name, {}).get(under)
     if not found:
         return _power(exponent, part)
     refuted = found[index].verdict == Verdict.REFUTED.value

@@ -24,7 +24,7 @@ from deepnet_theory.definitions.subject import (
 )
 from deepnet_theory.report.tables import grown, standing
 from deepnet_theory.sizes import wanted as rules_of
-from deepnet_theory.sizes.exponents import Row, trials
+from deepnet_theory.sizes.exponents import trials
 
 if TYPE_CHECKING:
     from torch import nn
@@ -110,10 +110,10 @@ def audit(
     of = under or (asked.optimizer if asked else None)
     follows = schemes().get(result.follows or "")
     if follows and of is not None:  # to follow one is not to be balanced
-        row = Row((of,), trials(follows, optimizer_named(of)))
-        remark = f"under {of}: {standing(row).removesuffix('.')}"
+        parts = trials(follows, optimizer_named(of))
+        remark = f"under {of}: {standing(parts).removesuffix('.')}"
         result = replace(result, remarks=(*result.remarks, remark))
-        if under is not None and (growth := grown(row)):
+        if under is not None and (growth := grown(parts)):
             growth = f"Under {of} one update grows as {growth}"
             result = replace(result, verdict=Verdict.REFUTED, growth=growth)
     return result

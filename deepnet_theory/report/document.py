@@ -18,6 +18,8 @@ from deepnet_theory.definitions.outcome import Verdict
 if TYPE_CHECKING:
     from sympy import Expr
 
+    from deepnet_theory.proof.step import Step
+
 K = TypeVar("K")
 
 
@@ -91,16 +93,12 @@ def terms(rows: Iterable[tuple[Words, ...]]) -> Table:
 
 @dataclass(frozen=True)
 class Proposition:
-    """A numbered formula ``left = lhs relation rhs``, why it holds, and the verdict on it."""
+    """A numbered step ``left = lhs relation rhs`` as it is printed, and the verdict on it."""
 
     number: int
-    lhs: Expr
-    relation: str  # EQUAL, AT_MOST, ORDER or BOUND
-    rhs: Expr
-    because: str
+    step: Step
     verdict: Verdict
     fails: str = ""  # what the verdict found wrong
-    left: Expr | None = None  # what the left side is called
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,9 @@ def _block(block: doc.Block, level: int) -> str:
             return _table(block)
         case doc.Proposition():
             return (
-                f'<div class="step"><div class="wide equation">{math(equation_latex(block))}'
+                f'<div class="step"><div class="wide equation">{math(equation_latex(block.step))}'
                 f'<span class="soft">({block.number})</span></div><p class="soft">'
-                f"{_words((f'{block.because} ', block.verdict, block.fails))}</p></div>"
+                f"{_words((f'{block.step.because} ', block.verdict, block.fails))}</p></div>"
             )
         case doc.Listing():
             return f"<pre><code>{escape(block.text)}</code></pre>"

@@ -38,8 +38,8 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
                 yield "\n".join((r"\begin{itemize}", *rows, r"\end{itemize}"))
             case doc.Proposition():
                 begin = rf"\begin{{equation*}}\tag{{{block.number}}}"
-                reason = _words((f"{block.because} ", block.verdict, f" {block.fails}"))
-                yield "\n".join((begin, equation_latex(block), r"\end{equation*}", reason))
+                reason = _words((f"{block.step.because} ", block.verdict, f" {block.fails}"))
+                yield "\n".join((begin, equation_latex(block.step), r"\end{equation*}", reason))
             case doc.Listing():
                 yield f"\\begin{{verbatim}}\n{block.text.rstrip()}\n\\end{{verbatim}}"
             case str() | tuple():

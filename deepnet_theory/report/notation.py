@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.printing.latex import latex
 
 from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar, OperatorAlgebra, fold
 from deepnet_theory.definitions.placement import PLACEMENT
-from deepnet_theory.report.document import Proposition, lettered
+from deepnet_theory.report.document import lettered
+
+if TYPE_CHECKING:
+    from deepnet_theory.proof.step import Step
 
 # the sign between the sides of an equation, and what stands around the right one
 LETTERS = {"AT_MOST": ("≤", "{}"), "ORDER": ("=", "Θ({})"), "BOUND": ("=", "O({})")}
@@ -64,18 +68,18 @@ def _norm(name: str) -> str:
     return rf"\|{inner}\|"
 
 
-def equation_latex(step: Proposition) -> str:
+def equation_latex(step: Step) -> str:
     """``left = lhs relation rhs`` as LaTeX."""
-    sign, around = LETTERS.get(step.relation, ("=", "{}"))
+    sign, around = LETTERS.get(step.relation.name, ("=", "{}"))
     sides = [formula_latex(s) for s in (step.left, step.lhs, step.rhs) if s is not None]
     shown = _joined(sides, sign, around.replace("(", r"\left(").replace(")", r"\right)"))
     return shown.replace("~", r"\sim").replace("≤", r"\le").replace("Θ", r"\Theta")
 
 
-def equation(step: Proposition) -> str:
+def equation(step: Step) -> str:
     """``left = lhs relation rhs`` in a line of letters."""
     sides = [lettered(str(side)) for side in (step.left, step.lhs, step.rhs) if side is not None]
-    return _joined(sides, *LETTERS.get(step.relation, ("=", "{}")))
+    return _joined(sides, *LETTERS.get(step.relation.name, ("=", "{}")))
 
 
 def _joined(sides: list[str], sign: str, around: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions.measurement import sized
@@ -202,10 +203,8 @@ def proposition(derivation: Derivation, step: Step) -> doc.Proposition:
         left, lhs = None, left  # it says the same, shorter
     because = f"{step.because} [{stands}]" if stands else step.because
     fails = f"REFUTED: fails {', '.join(step.failures())}" if verdict is Verdict.REFUTED else ""
-    relation = step.relation.name
-    return doc.Proposition(
-        number[step.name], lhs, relation, step.rhs, because, verdict, fails, left
-    )
+    shown = replace(step, left=left, lhs=lhs, because=because)
+    return doc.Proposition(number[step.name], shown, verdict, fails)
 
 
 def _numbers(derivation: Derivation) -> dict[str, int]:

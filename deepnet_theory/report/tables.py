@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.batch import BatchDerivation
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
-    from deepnet_theory.sizes.exponents import Judgement, Row
+    from deepnet_theory.sizes.exponents import Judgement
+    from deepnet_theory.sizes.layers import Layers
     from deepnet_theory.sizes.monomial import Monomial
     from deepnet_theory.sizes.table import ParameterRow
 
@@ -35,38 +36,33 @@ def comparison(c: Comparison) -> doc.Document:
     return doc.Document(f"Closures: {title(c.selection)}", (table, refused))
 
 
-# ---- a published scheme, a class of optimizers a row ----
+# ---- a published scheme, a part a row ----
 
 QUANTITIES = (
-    "under | change of the output | S*r, r the branch's weight | S*r^2 | rho, the relative update"
+    "of | change of the output | S*r, r the branch's weight | S*r^2 | rho, the relative update"
 )
 
 
 def scheme(judgement: Judgement) -> doc.Document:
-    """The judgement under the optimizer asked for, then under every class of optimizers."""
-    published, row = judgement.scheme, judgement.row
-    rows = [row, *(other for other in judgement.others if other is not row)]
+    """What it does under the optimizer, to which parameters most, and what it sets."""
+    published, parts = judgement.scheme, judgement.parts
     growing = (
         (f"{part.part}, {m.sublayer}: {m.name}", power(m.total, part.depth))
-        for part in row.parts
+        for part in parts
         for m in part.growing
     )
     table = (
-        (f"{r.optimizers[0]}, {p.part}", *(power(exponent, p.depth) for exponent in shown))
-        for r in rows
-        for p in r.parts
+        (p.part, *(power(exponent, p.depth) for exponent in shown))
+        for p in parts
         for shown in [(p.first, p.aligned, p.independent, p.relative)]
     )
     body: doc.Body = (
         (f"{published.summary}: ", doc.Formula(published.equation), "."),
-        standing(row),
+        standing(parts),
         *(f"Warning: {warning}." for warning in judgement.warnings),
         doc.Document("What it does", (doc.table(QUANTITIES, table),)),
         doc.Document("Parameters whose share grows", (doc.terms(growing),)),
         doc.Document("Constants", (doc.terms(_constants(published)),)),
-        doc.Document(
-            "Optimizers", (doc.terms((r.optimizers[0], ", ".join(r.optimizers)) for r in rows),)
-        ),
         doc.Document("Source", (published.source,)),
     )
     return doc.Document(f"{published.name} under {judgement.under}", body)
@@ -81,21 +77,21 @@ def power(exponent: Fraction | None, depth: str) -> str:
     return f"{depth}^({exponent})"
 
 
-def standing(row: Row) -> str:
+def standing(parts: tuple[Layers, ...]) -> str:
     """Whether a scheme balances the first order."""
     changes = []
-    for part in row.parts:
+    for part in parts:
         way = "is constant in depth"
         if part.first != 0:
             way = f"{'grows' if part.first > 0 else 'falls'} as {power(part.first, part.depth)}"
-        whose = part.part if len(row.parts) > 1 else "output"
+        whose = part.part if len(parts) > 1 else "output"
         changes.append(f"the {whose}'s change by one update {way}")
     return f"T{'; '.join(changes)[1:]}."
 
 
-def grown(row: Row) -> str:
+def grown(parts: tuple[Layers, ...]) -> str:
     """How the output's change by one update grows with the depth; empty where it does not."""
-    growing = [(p.first, p.depth) for p in row.parts if p.first is not None and p.first > 0]
+    growing = [(p.first, p.depth) for p in parts if p.first > 0]
     return " and ".join(f"{n}^1" if by == 1 else power(by, n) for by, n in growing)
 
 

@@ -82,10 +82,10 @@ def _equation(step: doc.Proposition) -> Iterator[str]:
 
     room = page_columns() - len(step.verdict)
     first, *more = textwrap.wrap(
-        equation(step), room - INDENT - GAP, subsequent_indent="    ", break_on_hyphens=False
+        equation(step.step), room - INDENT - GAP, subsequent_indent="    ", break_on_hyphens=False
     )
     line = f"({step.number})".ljust(INDENT) + first
-    reason = f"{step.because} {step.fails}".rstrip()
+    reason = f"{step.step.because} {step.fails}".rstrip()
     if not more and len(line) + INDENT + len(reason) + GAP <= room:
         line, reason = line + " " * INDENT + reason, ""
     yield (line.ljust(room) + step.verdict).rstrip()

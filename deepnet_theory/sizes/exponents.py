@@ -209,68 +209,48 @@ def optimizer_classes() -> dict[tuple[Fraction, Fraction], tuple[str, ...]]:
     return classes
 
 
-@dataclass(frozen=True)
-class Row:
-    """A scheme under one class of optimizers: what every part does."""
+@dataclass(frozen=True, repr=False)
+class Judgement(Displayed):
+    """What every part of a scheme does under an optimizer."""
 
-    optimizers: tuple[str, ...]
+    scheme: Scheme
+    under: str
     parts: tuple[Layers, ...]
 
     @property
-    def balanced(self) -> bool:
-        return all(part.first == 0 for part in self.parts)
+    def warnings(self) -> tuple[str, ...]:
+        """What a user of the scheme should know, each a sentence."""
+        return tuple(_warnings(self.parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data of what the scheme does; exponents as texts, null for none."""
+        """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
+        parts = [
+            {
+                "stack": part.part,
+                "in": part.depth,
+                "first_order": _text(part.first),
+                "aligned_sum": _text(part.aligned),
+                "self_consistency": _text(part.independent),
+                "rho": _text(part.relative),
+                "parameters": [
+                    {"sublayer": m.sublayer, "parameter": m.name, "exponent": _text(m.total)}
+                    for m in part.moved
+                ],
+            }
+            for part in self.parts
+        ]
+        balanced = all(part.first == 0 for part in self.parts)
         return {
-            "optimizers": list(self.optimizers),
-            "balanced": self.balanced,
-            "parts": [
-                {
-                    "stack": part.part,
-                    "in": part.depth,
-                    "first_order": _text(part.first),
-                    "aligned_sum": _text(part.aligned),
-                    "self_consistency": _text(part.independent),
-                    "rho": _text(part.relative),
-                    "parameters": [
-                        {"sublayer": m.sublayer, "parameter": m.name, "exponent": _text(m.total)}
-                        for m in part.moved
-                    ],
-                }
-                for part in self.parts
-            ],
+            "schema": "deepnet-theory/scheme/1",
+            "scheme": written(self.scheme),
+            "optimizer": self.under,
+            "judged": {"balanced": balanced, "parts": parts},
+            "warnings": list(self.warnings),
         }
 
 
 def _text(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
-
-
-@dataclass(frozen=True, repr=False)
-class Judgement(Displayed):
-    """A scheme under the optimizer asked for, and under every class of the built-in ones."""
-
-    scheme: Scheme
-    under: str
-    row: Row
-    others: tuple[Row, ...]
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a user of the scheme should know, each a sentence."""
-        return tuple(_warnings(self.row.parts))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
-        return {
-            "schema": "deepnet-theory/scheme/1",
-            "scheme": written(self.scheme),
-            "optimizer": self.under,
-            "judged": self.row.to_dict(),
-            "optimizers": [row.to_dict() for row in self.others],
-            "warnings": list(self.warnings),
-        }
 
 
 def _warnings(parts: tuple[Layers, ...]) -> Iterator[str]:
@@ -285,19 +265,14 @@ def _warnings(parts: tuple[Layers, ...]) -> Iterator[str]:
 
 
 def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
-    """Judge a scheme under an optimizer, its own by default, and under every built-in class.
+    """Judge a scheme under an optimizer, its own by default.
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where a law is missing, the stream
     explodes, or the update does not go down the gradient.
     """
     by = under or optimizer(scheme.optimizer)
-    degrees = update.descending(by)
-    rows = {
-        key: Row(names, trials(scheme, optimizer(names[0])))
-        for key, names in optimizer_classes().items()
-    }
-    row = rows.get((degrees.p, degrees.q)) or Row((by.name,), trials(scheme, by))
-    return Judgement(scheme, by.name, row, tuple(rows.values()))
+    update.descending(by)
+    return Judgement(scheme, by.name, trials(scheme, by))
 
 
 def scheme_predictions(scheme: Scheme, selection: Selection) -> Predictions:

@@ -113,7 +113,7 @@ def test_every_relation_has_its_sign_in_every_format():
     assert set(SIGNS) == set(Relation)
     n, m = sp.symbols("N M")
     for relation, (typed, tex, drawn) in SIGNS.items():
-        told = Document("", (Proposition(1, n, relation.name, m, "because", Verdict.PROVED),))
+        told = Document("", (Proposition(1, Step("x", n, m, relation, "because"), Verdict.PROVED),))
         assert typed in text(told)
         assert tex in latex(told)
         assert drawn in re.sub("<[^>]+>", "", unescape(fragment(told)))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.proof.step import Relation, Step
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.formatters import SHOWN, composed, html, text
 from deepnet_theory.report.html import page
@@ -43,11 +44,11 @@ EVERYTHING = doc.Document(
             ("a longer label", LONG),
         ]),
         doc.Document("Steps", (
-            doc.Proposition(1, eta * sp.sqrt(N), "EQUAL", 2 * N**sp.Rational(3, 4), "by hand",
-                         Verdict.PROVED, left=alpha_e),
-            doc.Proposition(2, sum(sp.Symbol(f"x_{i}") ** i for i in range(1, 12)), "AT_MOST", N,
-                         LONG, Verdict.REFUTED, "beyond the bound"),
-            doc.Proposition(13, N, "ORDER", sp.log(N), "", Verdict.IMPOSED),
+            doc.Proposition(1, Step("a", eta * sp.sqrt(N), 2 * N**sp.Rational(3, 4), Relation.EQUAL,
+                                    "by hand", left=alpha_e), Verdict.PROVED),
+            doc.Proposition(2, Step("b", sum(sp.Symbol(f"x_{i}") ** i for i in range(1, 12)), N,
+                                    Relation.AT_MOST, LONG), Verdict.REFUTED, "beyond the bound"),
+            doc.Proposition(13, Step("c", N, sp.log(N), Relation.ORDER, ""), Verdict.IMPOSED),
         )),
         doc.Document("Tables", (
             doc.table("depth | >mean | …finding", [

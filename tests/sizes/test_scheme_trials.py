@@ -106,7 +106,7 @@ def test_a_judgement_warns_of_growing_rho_and_takes_an_update_of_ones_own():
     assert any("rho" in warning for warning in judge(scheme("gpt-2")).warnings)
     assert not judge(scheme("completep")).warnings
     found = judge(scheme("deepnorm"), custom_optimizer("-eta*sign(g)*abs(g)**(1/2)"))
-    assert found.row.parts[0].first == Fraction(1, 4)  # N times (beta/alpha)^(3/2)
+    assert found.parts[0].first == Fraction(1, 4)  # N times (beta/alpha)^(3/2)
 
 
 def test_a_scheme_of_one_part_is_predicted_beside_the_derived_rules():
