@@ -13,15 +13,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 124,
-    "cli": 1973,
-    "definitions": 5339,
+    "cli": 1984,
+    "definitions": 5395,
     "laboratory": 4375,
-    "models": 5125,
+    "models": 5153,
     "processes": 495,
     "proof": 4010,
     "report": 2087,
     "runtime": 984,
-    "sizes": 5153,
+    "sizes": 5235,
 }
 FORMATTED_BY_HAND = 116
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from deepnet_theory.cli.parser import Command, Given, Verb
 from deepnet_theory.cli.streams import save, say, shows_colour
-from deepnet_theory.definitions.constants import Architecture, Constants
+from deepnet_theory.definitions.constants import Architecture, Budget, Constants
 from deepnet_theory.definitions.files import require_writable
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, unknown
 from deepnet_theory.definitions.record import Measurement, Option, require_valid, taken
@@ -293,6 +293,7 @@ def check(verb: Verb, given: Given) -> int:
     "cli.deriving:export",
     *SELECT,
     Architecture,
+    Budget,
     "cli.deriving:derive",  # alignment, and the base
     Show,
     without="across format page",
@@ -303,6 +304,7 @@ def export(verb: Verb, given: Given) -> int:
 
     Examples:
         export --optimizer lamb --depth 200 -o constants.json
+        export --optimizer adamw --depth 24 --batch 64 --base-batch 8
         export --optimizer sgd --stack encoder-decoder --depth 9,6
     """
     show = group(given, Show)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, overload
 
 from deepnet_theory.definitions import rule as rules
 from deepnet_theory.definitions import scheme as schemes
-from deepnet_theory.definitions.constants import FORMS, Constants
+from deepnet_theory.definitions.constants import FORMS, Budget, Constants
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import Rule
@@ -198,6 +198,11 @@ def export(
     ``base_heads`` is its number of heads where they are not as wide as the model's. ``alignment``
     is that of updates and moved features in the width.
 
+    With the fields of :class:`~deepnet_theory.definitions.constants.Budget` the multipliers are for
+    a ``batch`` and a ``horizon``, a number of steps, other than those of the run that was tuned,
+    ``base_batch`` and ``base_horizon``: the number of samples stays where no horizon is given.
+    ``b_noise``, by ``measure --noise``, warns of a batch above it.
+
     Warns (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a bad depth or sizes that do not fit each
     other, and :class:`Refusal` where no matrix can carry α, where the stream explodes, or for a
@@ -208,16 +213,19 @@ def export(
     from deepnet_theory.sizes.exported import (
         constants_of,
         constants_of_scheme,
+        in_budget,
         on_base,
         stack_of_scheme,
     )
 
     subject = subject_of(answer, given, "stack", "layer", "norm")
+    run = taken(given, [f.name for f in fields(Budget)])
+    budgeted = partial(in_budget, budget=Budget(**run)) if run else (lambda c: c)
     if subject.scheme is not None:
         has_own = f"with the scheme {subject.scheme.name!r}, which has constants of its own"
         refuse({"base": base, "base_heads": base_heads}, has_own)
         selection = stack_of_scheme(subject.scheme, subject.selection)
-        constants = constants_of_scheme(subject.scheme, selection, depth, form, given)
+        constants = budgeted(constants_of_scheme(subject.scheme, selection, depth, form, given))
         constants.warn()
         return constants
     answer = trained = subject.answer
@@ -234,6 +242,7 @@ def export(
     constants = there(depth)
     if base is not None:
         constants = on_base(there, constants, trained.selection, base, base_heads, alignment)
+    constants = budgeted(constants)
     constants.warn()
     return constants
 

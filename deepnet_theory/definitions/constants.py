@@ -44,7 +44,7 @@ MAX_BYTES = 1_000_000  # a constants file is a few kilobytes
 _OF_NORMS = {Role.NORM_GAIN: "norm_gain", Role.NORM_BIAS: "norm_bias"}
 # of no sublayer; "token_embedding" is that of a model whose embedding has no multiplier
 OUTER = ("embedding", "token_embedding", "head", "head_bias", *_OF_NORMS.values())
-OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}}
+OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}, "budget": None}
 COUNT = Within(1, 2**20)
 _INVALID = "the constants are invalid"
 Positive: TypeAlias = Annotated[float, POSITIVE]
@@ -163,6 +163,44 @@ class Base:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """The batch and the steps of a run, each with that of the run that was tuned."""
+
+    batch: Annotated[
+        float | None, Option("B", "Batch; rates, epsilon and decay follow it"), POSITIVE
+    ] = None
+    base_batch: Annotated[float | None, Option("B0", "Batch of the tuned run"), POSITIVE] = None
+    horizon: Annotated[float | None, Option("T", "Steps; decay follows them"), POSITIVE] = None
+    base_horizon: Annotated[float | None, Option("T0", "Steps of the tuned run"), POSITIVE] = None
+    b_noise: Annotated[
+        float | None, Option("B", "B_noise by `measure --noise`; a larger batch warns"), POSITIVE
+    ] = None
+
+    def __post_init__(self) -> None:
+        require(self, Budget, "the budget")
+        for name in ("batch", "horizon"):
+            one, base = getattr(self, name), getattr(self, f"base_{name}")
+            if (one is None) != (base is None):
+                raise InputError(
+                    f"{name} {one} was given with the base's {name} {base}: give both or none"
+                )
+
+    @property
+    def times(self) -> float:
+        """The batch over the base's."""
+        return (self.batch or 1.0) / (self.base_batch or 1.0)
+
+    @property
+    def steps(self) -> float:
+        """The steps over the base's; the samples are as many where nothing is said of them."""
+        return (
+            self.horizon / self.base_horizon
+            if self.horizon and self.base_horizon
+            else 1 / self.times
+        )
+
+
+@dataclass(frozen=True)
 class Constants:
     """The constants of one model.
 
@@ -173,6 +211,8 @@ class Constants:
     What is relative to a smaller model, the base: ``head_multiplier`` multiplies what enters the
     head, ``scores`` those of attention beside 1/√k, k the head size, and ``outer`` is what
     embedding, head, ``norm_gain`` and ``norm_bias`` of the final norm start and step with.
+    ``budget`` is the batch and the number of steps that the multipliers are for, None where they
+    are those of the run that was tuned.
     ``origin`` records where the numbers came from: the rule's formulas in N and M, the
     selection, the package's version, and the ``base``. It is information for people; only
     ``base`` and ``select`` are read again, by :attr:`base` and :attr:`selected`.
@@ -192,6 +232,7 @@ class Constants:
     head_multiplier: Positive = field(default=1.0, metadata=OPTIONAL)
     scores: Positive = field(default=1.0, metadata=OPTIONAL)
     outer: dict[str, ParameterConstants] = field(default_factory=dict, metadata=OPTIONAL)
+    budget: Budget | None = field(default=None, metadata=OPTIONAL)
     origin: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

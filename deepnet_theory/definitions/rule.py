@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 from deepnet_theory.definitions.discovery import choose, declared
 from deepnet_theory.definitions.expression import DEPTH, Expression, Grammar, evaluate
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.record import NOT_NEGATIVE, OPTIONAL
+from deepnet_theory.definitions.record import NOT_NEGATIVE, OPTIONAL, POSITIVE
 
 PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
 # the names of the two rules that a selection has
@@ -232,7 +232,8 @@ class ParameterConstants:
     .. math:: \mathrm{lr}\cdot\mathrm{rate}, \qquad \varepsilon\cdot\mathrm{epsilon}, \qquad
               \lambda\cdot\mathrm{weight\_decay}
 
-    ``refused`` says why it has no weight decay where it should. Files of earlier versions have
+    ``memory`` is what 1 − β of each average is multiplied by. ``refused`` says why it has no weight
+    decay where it should. Files of earlier versions have
     ``formulas`` too.
     """
 
@@ -240,6 +241,7 @@ class ParameterConstants:
     rate: Annotated[float, NOT_NEGATIVE] = 1.0
     epsilon: Annotated[float, NOT_NEGATIVE] = 1.0
     weight_decay: Annotated[float, NOT_NEGATIVE] = 1.0
+    memory: Annotated[float, POSITIVE] = field(default=1.0, metadata=OPTIONAL, kw_only=True)
     refused: str = field(default="", metadata=OPTIONAL, kw_only=True)
     formulas: dict[str, str] = field(
         default_factory=dict, metadata={"json": None}, compare=False, repr=False, kw_only=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.constants import Budget, Constants
 from deepnet_theory.definitions.optimizer import Optimizer, optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.selection import BaseLike, parse_depth, stack
@@ -22,7 +22,7 @@ from deepnet_theory.models.asked import TIED, role_of, slowest
 from deepnet_theory.models.factory import require_module
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
-from deepnet_theory.sizes.exported import stepped_by
+from deepnet_theory.sizes.exported import in_budget, stepped_by
 from deepnet_theory.sizes.update import is_coupled
 
 HIDDEN, OTHER = "hidden", "other"
@@ -43,6 +43,9 @@ def parameter_groups(
     optimizers: Mapping[str, str] | None = None,
     inputs: object = None,
     roles: Mapping[str, str] | None = None,
+    batch: tuple[float, float] | None = None,
+    horizon: tuple[float, float] | None = None,
+    betas: tuple[float, ...] | Mapping[str, tuple[float, ...]] | None = None,
 ) -> list[dict[str, Any]]:
     r"""One group for all parameters of a part and role that step alike, for any torch optimizer.
 
@@ -80,6 +83,9 @@ def parameter_groups(
     used = built_with if constants is None else checked(constants)
     assert used is not None
     stepped = _by_optimizer(used, base, optimizers)
+    if batch is not None or horizon is not None:
+        run = Budget(*(batch or (None, None)), *(horizon or (None, None)))
+        stepped = {name: in_budget(c, run, _mine(optimizers, name)) for name, c in stepped.items()}
     used = stepped.get(used.optimizer, next(iter(stepped.values())))
     if built_with is None:
         read_(model, used, inputs, roles)
@@ -118,7 +124,23 @@ def parameter_groups(
                     {"params": others, "lr": rate, "weight_decay": decay if decays else 0.0,
                      "name": OTHER, "role": OTHER, "optimizer": name, "lr_scale": 1.0}
                 )  # fmt: skip
+        own = betas.get(name) if isinstance(betas, Mapping) else betas
+        if own is not None:
+            averages = {"betas": _averages(own, c.budget or Budget())}
+            groups = [g | averages if g["optimizer"] == name else g for g in groups]
     return groups
+
+
+def _averages(betas: tuple[float, ...], run: Budget) -> tuple[float, ...]:
+    """The betas of a budget; those that leave (0, 1) are 0, with a warning."""
+    for beta in betas:
+        if (1 - beta) / run.steps > 1 - KEPT:
+            end = f"{(run.base_horizon or 0) * (1 - beta):g} steps or fewer"
+            if not run.horizon:
+                end = f"a batch of {(run.base_batch or 1) / (1 - beta):g} or more"
+            what = f"the beta {beta:g} leaves (0, 1) and is 0: its average has no memory at {end}"
+            warnings.warn(what, stacklevel=3)
+    return tuple(max(1 - (1 - beta) / run.steps, 0.0) for beta in betas)
 
 
 def _given(what: str, value: ByOptimizer, optimizer: str) -> float:
@@ -150,12 +172,18 @@ def _by_optimizer(
         if name == c.optimizer and relative:
             stepped[name] = c
             continue
-
-        def mine(place: Any, name: str = name) -> bool:
-            return _named(by_role, place.role, place.is_matrix and bool(place.sublayer)) == name
-
-        stepped[name] = stepped_by(c, name, base, mine)
+        stepped[name] = stepped_by(c, name, base, _mine(by_role, name))
     return stepped
+
+
+def _mine(by_role: Mapping[str, str] | None, name: str) -> Callable[[Any], bool]:
+    """Whether a place of the table is stepped by an optimizer."""
+
+    def mine(place: Any) -> bool:
+        hidden = place.is_matrix and bool(place.sublayer)
+        return by_role is None or _named(by_role, place.role, hidden) == name
+
+    return mine
 
 
 def _based(c: Constants, base: BaseLike) -> Constants:
@@ -227,7 +255,7 @@ def _ruled(
     members: Iterable[Member], c: Constants, lr: float, eps: float | None, weight_decay: float
 ) -> list[dict[str, Any]]:
     """The groups of described parameters: by part and role, and within these by multipliers."""
-    optimizer = optimizers().get(c.optimizer)
+    optimizer, based = optimizers().get(c.optimizer), c.base is not None
     eps = eps if eps is not None or optimizer is None else optimizer.epsilon
     alike: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
@@ -238,7 +266,7 @@ def _ruled(
                 f"{'+'.join(d.name for d in blocks)} are packed into one parameter and would step "
                 "at different rates: they step at the least of them"
             )
-        if weight_decay and not row.weight_decay and c.outer and d.role in MATRICES:
+        if weight_decay and not row.weight_decay and based and d.role in MATRICES:
             raise Refusal(f"{role_of(d)}: {row.refused or 'no weight decay'}")
         if d.name == TIED and (head := c.outer.get("head", row)).rate != row.rate:
             raise Refusal(
@@ -246,7 +274,7 @@ def _ruled(
                 f"base's as the embedding and {head.rate:.4g} as the head; give the head a matrix "
                 "of its own"
             )
-        role = role_of(d) if c.outer else d.role.value
+        role = role_of(d) if based else d.role.value
         multipliers = row.rate, row.epsilon, row.weight_decay
         by_multipliers = alike.setdefault((d.part or "", role), {})
         by_multipliers.setdefault(multipliers, []).append((parameter, d))

@@ -17,7 +17,7 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from deepnet_theory.definitions.constants import (
     WEIGHTS,
     Architecture,
     Base,
+    Budget,
     Constants,
     PartConstants,
     SublayerConstants,
@@ -40,6 +41,7 @@ from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer, sublayer
 from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.batch import batch_rule
 from deepnet_theory.sizes.equivalence import with_alpha_in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import ONE
@@ -441,6 +443,86 @@ def _condition(c: Constants) -> str:
     )
 
 
+# ---- for another batch, or another number of steps ----
+
+
+def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> Constants:
+    r"""The constants for another batch B and number of steps T than the tuned run's B₀ and T₀.
+
+    .. math:: \eta\,(B/B_0)^e, \qquad \eta\lambda T = \eta_0\lambda_0 T_0, \qquad
+              \frac{1-\beta}{1-\beta_0} = \frac{T_0}{T}
+
+    with e of :func:`~deepnet_theory.sizes.batch.batch_rule`, whose number of samples is fixed. The
+    steps change the decay and the averages, and not the rate. Raises :class:`InputError` for
+    constants of no selection or with a budget already, and :class:`Refusal` where a role that is
+    ``stepped`` has no law in the batch.
+    """
+    selection = c.selected
+    if selection is None or c.budget is not None:
+        has = "name no selection" if selection is None else "have a batch or a horizon already"
+        raise InputError(f"the constants {has}: export them again with the ones you want")
+    warning, condition = _told(c, budget)
+    c = replace(c, budget=budget, warning=warning, condition=condition)
+    if budget.times == budget.steps == 1:
+        return c
+    a, coupled = c.architecture, is_coupled(selection.the_optimizer)
+    rows: Sequence[ParameterRow] = [ParameterRow(place, None) for place in places(selection)]
+    if budget.times != 1:
+        rows = batch_rule(selection).rows
+    for row in rows:
+        if row.refused and stepped(row.place) and (a.bias or not row.place.starts_at_zero):
+            raise Refusal(f"{row.role}: {row.refused}")
+    roles = {row.role: row for row in reversed(rows)}
+
+    def times(model: ParameterConstants, row: ParameterRow) -> ParameterConstants:
+        if row.place.kind is Role.KEY_BIAS:  # whose gradient is 0, packed with a query's or not
+            row = roles["query-bias"]
+        sizes = (row.rate, row.epsilon, row.coupled_decay if coupled else row.decay)
+        rate, epsilon, decay = (budget.times ** float((x or ONE).exponent("B")) for x in sizes)
+        return replace(
+            model,
+            rate=model.rate * rate,
+            epsilon=model.epsilon * epsilon,
+            weight_decay=model.weight_decay * decay / (budget.times * budget.steps),
+            memory=1 / budget.steps,
+        )
+
+    parts = []
+    for part in c.parts:
+        sublayers = []
+        for index, s in enumerate(part.sublayers):
+            own = {
+                p.parameter: times(c.parameter(part.name, index, p.parameter, p.kind), row)
+                for row in rows
+                if ((p := row.place).part, p.sublayer) == (part.name, s.kind)
+            }
+            sublayers.append(replace(s, parameters={**s.parameters, **own}))
+        parts.append(replace(part, sublayers=tuple(sublayers)))
+    outer = {
+        name: times(c.parameter(part.name, None, name, row.place.kind), row)
+        for name, row in ((name, roles.get(role)) for name, role in _OUTER.items())
+        if row is not None and not (a.tied_head and name == "head")
+    }
+    return replace(c, parts=tuple(parts), outer=outer)
+
+
+def _told(c: Constants, budget: Budget) -> Iterator[str]:
+    """Its warning and its condition: where noise no longer dominates, and where averages end."""
+    warning, condition, memory = [c.warning], [c.condition], 1 / budget.steps
+    if memory != 1:
+        condition.append(f"1 - beta of each average is multiplied by {memory:.4g}.")
+    if memory > 1:
+        condition.append(f"A beta of {1 - 1 / memory:.4g} or less leaves (0, 1).")
+    if memory > 1 and not budget.horizon:
+        condition.append(f"A beta b does from a batch of {budget.base_batch:g}/(1 - b) on.")
+    if budget.batch and budget.b_noise and budget.batch > budget.b_noise:
+        warning.append(
+            f"The batch {budget.batch:g} is above B_noise, {budget.b_noise:g}: the signal of the "
+            "gradient dominates there, and the best rate grows by less than this rule's."
+        )
+    return (" ".join(filter(None, words)) for words in (warning, condition))
+
+
 # ---- constants that were exported, again: relative to a base, or under another optimizer ----
 
 
@@ -476,9 +558,9 @@ def stepped_by(
 ) -> Constants:
     """The constants of a model as an optimizer steps it at the model's own initial sizes.
 
-    ``base`` puts them relative to one, as constants that are relative to one stay. ``stepped`` are
-    the optimizer's roles; what the constants say of others is not for use. Raises
-    :class:`InputError` where they are not those of the selection that they name, and
+    ``base`` puts them relative to one, as constants that are relative to one stay; a budget stays
+    too. ``stepped`` are the optimizer's roles; what the constants say of others is not for use.
+    Raises :class:`InputError` where they are not those of the selection that they name, and
     :class:`Refusal` where the optimizer has no law for them.
     """
     selected, recorded = c.selected, c.base if c.outer else None
@@ -492,12 +574,12 @@ def stepped_by(
 
     def made(answer: Answer, base: BaseLike | None, *stepped: Steps) -> Constants:
         model = plain(answer, [p.layers for p in c.parts])
-        if base is None:
-            return model
-        return on_base(
-            lambda depth: plain(answer, depth), model, answer.selection, base, heads, alignment,
-            *stepped,
-        )  # fmt: skip
+        if base is not None:
+            model = on_base(
+                lambda depth: plain(answer, depth), model, answer.selection, base, heads, alignment,
+                *stepped,
+            )  # fmt: skip
+        return model if c.budget is None else in_budget(model, c.budget, *stepped)
 
     if selected is not None:
         answer = Answer(selected)

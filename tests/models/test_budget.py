@@ -1,0 +1,203 @@
+"""Another batch and another number of steps: what the constants, the file and the groups say."""
+
+import json
+import math
+import warnings
+from dataclasses import replace
+
+import jsonschema
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from written_models import GPT, HEADS, VOCAB
+
+import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
+from deepnet_theory.cli import main
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.placement import placements
+from deepnet_theory.runtime import build
+from deepnet_theory.runtime.building import schema
+from deepnet_theory.sizes.batch import batch_rule
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::deepnet_theory.definitions.outcome.UnstableWarning"
+)
+SIZES = {"width": 32, "heads": HEADS, "vocab": VOCAB}
+IDS = torch.arange(18).view(2, 9)
+RATIOS = st.floats(1 / 64, 64)
+
+
+def export(optimizer="adamw", placement="pre-ln", base=None, **run):
+    selection = dt.Selection(optimizer=optimizer, placement=placement, stack="decoder")
+    return dt.export(selection, 3, base=base, **SIZES, **run)
+
+
+def numbers(c):
+    """All that anything steps with, by its place."""
+    model = build(c)
+    names = {id(p): n for n, p in model.named_parameters()}
+    return {
+        names[id(p)]: (g["lr"], g.get("eps", 1.0), g["weight_decay"], c.eta)
+        for g in parameter_groups(model, 1.0, eps=1.0, weight_decay=1.0)
+        for p in g["params"]
+    }
+
+
+@pytest.mark.parametrize("base", [None, (16, 2)])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lamb"])
+def test_the_same_batch_and_steps_change_no_bit(optimizer, base):
+    plain = export(optimizer, base=base)
+    same = export(optimizer, base=base, batch=24, base_batch=24, horizon=1000, base_horizon=1000)
+    assert replace(same, budget=None) == plain and same.budget.batch == 24
+
+
+@settings(max_examples=6, deadline=None)
+@given(first=RATIOS, second=RATIOS, optimizer=st.sampled_from(["adam", "sgd", "muon", "lars"]))
+def test_two_changes_of_the_batch_are_one(first, second, optimizer):
+    """B0 to B1 and B1 to B2 multiply to B0 to B2."""
+    plain, *found = (
+        numbers(export(optimizer, **run))
+        for run in (
+            {},
+            {"batch": first, "base_batch": 1},
+            {"batch": first * second, "base_batch": first},
+            {"batch": first * second, "base_batch": 1},
+        )
+    )
+    for name, before in plain.items():
+        one, two, both = ([b / a if a else 1.0 for a, b in zip(before, run[name], strict=True)]
+                          for run in found)  # fmt: skip
+        assert [x * y for x, y in zip(one, two, strict=True)] == pytest.approx(both, rel=1e-9)
+
+
+@pytest.mark.parametrize("placement", placements())
+@pytest.mark.parametrize(
+    ("optimizer", "power"), [("adamw", 0.5), ("sgd", 1.0), ("lion", 0.5), ("muon", 0.5)]
+)
+def test_every_parameter_steps_at_its_power_and_decays_alike_over_the_run(
+    placement, optimizer, power
+):
+    plain = numbers(export(optimizer, placement))
+    found = numbers(export(optimizer, placement, batch=32, base_batch=4))
+    longer = numbers(
+        export(optimizer, placement, batch=32, base_batch=4, horizon=500, base_horizon=1000)
+    )
+    epsilon = batch_rule(dt.Selection(optimizer=optimizer)).row("fc1").epsilon
+    for name, (rate, eps, decay, _) in plain.items():
+        assert found[name][0] / rate == pytest.approx(8**power)
+        assert longer[name][0] == found[name][0]  # steps leave the rate alone
+        if epsilon is not None:
+            assert found[name][1] / eps == pytest.approx(8**-0.5)
+        if not decay:
+            assert found[name][2] == longer[name][2] == 0
+            continue
+        coupled = optimizer == "sgd"  # inside the gradient: over the run as much, at rate 8
+        shares = (found[name][0] * found[name][2] / 8, longer[name][0] * longer[name][2] / 2)
+        assert shares == pytest.approx((rate * decay,) * 2), coupled
+
+
+def test_the_number_of_steps_changes_decay_and_averages_alone():
+    c = export(horizon=4000, base_horizon=1000)
+    plain, found = numbers(export()), numbers(c)
+    for name, (rate, eps, decay, _) in plain.items():
+        assert found[name][:3] == pytest.approx((rate, eps, decay / 4))
+    groups = parameter_groups(build(c), 1e-3, betas=(0.9, 0.98))
+    assert all(g["betas"] == pytest.approx((0.975, 0.995)) for g in groups)
+    # an update without a law in the batch has one in the steps
+    own = dt.Selection(update="-eta*abs(g)*sign(g)/(abs(g) + rms(g))", stack="decoder")
+    assert dt.export(own, 2, horizon=20, base_horizon=10, **SIZES).budget.horizon == 20
+
+
+def test_weights_start_as_without_it_and_files_hold_it():
+    plain, c = export(), export(batch=64, base_batch=8)
+    torch.manual_seed(0)
+    before = build(plain).state_dict()
+    torch.manual_seed(0)
+    after = build(c).state_dict()
+    assert all(torch.equal(one, after[name]) for name, one in before.items())
+    data = json.loads(c.to_json())
+    jsonschema.validate(data, schema())
+    assert Constants.from_json(c.to_json()) == c and "budget" not in plain.to_dict()
+    assert {p["memory"] for p in data["outer"].values()} == {8.0}
+    for wrong in ({"batch": -1}, {"batch": 8}, {"size": 8}):
+        with pytest.raises(InputError):
+            Constants.from_dict({**data, "budget": wrong})
+
+
+@pytest.mark.parametrize("base", [None, (16, 2)])
+def test_groups_take_the_batch_as_the_file_does_and_each_optimizer_by_its_own_law(base):
+    model, c = build(export(base=base)), export(base=base, batch=64, base_batch=8)
+    asked = parameter_groups(model, 1e-3, weight_decay=0.1, batch=(64, 8))
+    filed = parameter_groups(build(c), 1e-3, weight_decay=0.1)
+    assert sorted(g["lr"] for g in asked) == pytest.approx(sorted(g["lr"] for g in filed))
+    by = {"hidden": "sgd", "*": "adamw"}
+    before, after = (
+        parameter_groups(model, 1.0, optimizers=by, **run) for run in ({}, {"batch": (64, 8)})
+    )
+    assert [g["name"] for g in before] == [g["name"] for g in after]
+    for one, other in zip(before, after, strict=True):
+        times = 8 if one["optimizer"] == "sgd" else 8**0.5
+        assert other["lr"] == pytest.approx(times * one["lr"]), one["name"]
+    assert {g["optimizer"] for g in after} == set(by.values())
+    # a file with a batch gives hybrids the same
+    filed = parameter_groups(build(c), 1.0, optimizers=by)
+    assert [g["lr"] for g in filed] == pytest.approx([g["lr"] for g in after])
+
+
+def test_a_model_of_your_own_carries_it():
+    c, (model, other) = export(batch=64, base_batch=8), (GPT(3, bias=True) for _ in range(2))
+    apply_(other, export(), inputs=IDS)
+    apply_(model, c, inputs=IDS)
+    plain, groups = parameter_groups(other, 1e-3), parameter_groups(model, 1e-3)
+    rates = [
+        sorted(p for g in one for p in [g["lr"]] * len(g["params"])) for one in (plain, groups)
+    ]
+    assert rates[1] == pytest.approx([math.sqrt(8) * lr for lr in rates[0]])
+
+
+def test_an_average_that_ends_and_a_batch_above_the_noise_are_warned_of():
+    model = build(export())
+    with pytest.warns(UserWarning, match=r"beta 0.9 leaves \(0, 1\) .* a batch of 80 or more"):
+        groups = parameter_groups(model, 1e-3, batch=(96, 8), betas=(0.9, 0.999))
+    assert groups[0]["betas"] == pytest.approx((0.0, 0.988))
+    with pytest.warns(UserWarning, match="at 100 steps or fewer"):
+        parameter_groups(model, 1e-3, horizon=(100, 1000), betas=(0.9,))
+    with warnings.catch_warnings(action="error"):
+        parameter_groups(model, 1e-3, batch=(72, 8), betas={"adamw": (0.9,), "muon": (0.5,)})
+    c = export(batch=64, base_batch=8, b_noise=50)
+    assert "above B_noise, 50" in c.warning and "0.875 or less" in c.condition
+    assert not export(batch=64, base_batch=8, b_noise=65).warning
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ({"batch": 64}, "batch 64 was given with the base's batch None"),
+        ({"base_horizon": 64}, "horizon None was given with the base's horizon 64"),
+        ({"batch": 0, "base_batch": 8}, "must be from"),
+        ({"batch": "many", "base_batch": 8}, "must be"),
+    ],
+)
+def test_what_is_no_batch_is_one_sentence(run, said):
+    with pytest.raises(InputError, match=said):
+        export(**run)
+
+
+def test_what_has_no_law_is_refused_and_a_second_batch_too(tmp_path, capsys):
+    own = dt.Selection(update="-eta*norm(theta)*sign(g)", stack="decoder", placement="pre-ln")
+    with pytest.raises(Refusal, match=r"bias: .* starts at 0 never leaves it"):
+        dt.export(own, 2, batch=8, base_batch=4, **SIZES)
+    assert dt.export(own, 2, batch=8, base_batch=4, bias=False, **SIZES).budget
+    c = export(batch=64, base_batch=8)
+    with pytest.raises(InputError, match="have a batch or a horizon already"):
+        parameter_groups(build(c), 1e-3, batch=(8, 4))
+    with pytest.raises(InputError, match="name no selection"):
+        parameter_groups(build(replace(export(), origin={})), 1e-3, batch=(8, 4))
+    file = tmp_path / "c.json"
+    typed = ["export", "--optimizer", "adamw", "--depth", "4", "-o", str(file)]
+    assert main([*typed, "--batch", "64", "--base-batch", "8"]) == 0
+    assert Constants.load(file).parts[0].sublayers[0].parameters["query"].rate == math.sqrt(8)
+    assert main([*typed, "--batch", "64"]) == 2
