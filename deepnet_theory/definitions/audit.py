@@ -7,7 +7,7 @@ from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.reading import Matrix, Reading, Sublayer
+from deepnet_theory.definitions.reading import Reading
 from deepnet_theory.definitions.record import written
 
 DIFFERENCE, REMARK = "difference", "remark"
@@ -46,52 +46,15 @@ class Change:
         )
 
 
-@dataclass(frozen=True)
-class Gain:
-    """The effective gain of one matrix, with its 95 % interval and what the rule wants."""
-
-    matrix: Matrix
-    gain: float
-    low: float
-    high: float
-    wanted: float | None
-    verdict: str  # follows, differs, unknown
-
-    def to_dict(self) -> dict[str, Any]:
-        m = self.matrix
-        return {
-            "name": m.name, "rows": m.rows, "role": m.role, "gain": self.gain, "low": self.low,
-            "high": self.high, "wanted": self.wanted, "verdict": self.verdict, "std": m.size,
-            "axis": m.axis, "fan_in": m.fan_in, "fan_out": m.fan_out,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Audited:
-    """One sublayer: as it was read, its gains, and the α that is wanted."""
-
-    sublayer: Sublayer
-    gains: tuple[Gain, ...]
-    alpha_wanted: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        s = self.sublayer
-        return {
-            "stack": s.stack, "layer": s.layer, "kind": s.kind, "equation": s.equation,
-            "alpha": s.alpha, "alpha_on": s.alpha_on, "alpha_wanted": self.alpha_wanted,
-            "stream_coefficient": s.stream, "branch_coefficient": s.branch, "learnt": s.learnt,
-            "norms": written(s.norms),
-            "matrices": [g.to_dict() for g in self.gains],
-        }  # fmt: skip
-
-
 @dataclass(frozen=True, repr=False)
 class Audit(Displayed):
     """Does a model follow a rule, and where not.
 
     ``follows`` is the optimizer or scheme whose rule fits, ``alike`` others that do, ``against``
     the one that it was held against, or ``refusal`` why none. ``growth`` says how one update of
-    what is published grows under the optimizer. ``plan`` is what to change.
+    what is published grows under the optimizer. ``plan`` is what to change. ``sublayers`` are plain
+    data, as the JSON has them: each as it was read, the gains of its matrices with 95 % intervals,
+    and what is wanted.
     """
 
     schema = "deepnet-theory/audit/1"
@@ -104,7 +67,7 @@ class Audit(Displayed):
     detail: str
     follows: str | None
     alike: tuple[str, ...]
-    sublayers: tuple[Audited, ...]
+    sublayers: tuple[dict[str, Any], ...]
     findings: tuple[Finding, ...]
     remarks: tuple[str, ...]
     plan: tuple[Change, ...]
@@ -137,5 +100,4 @@ class Audit(Displayed):
             "layers": self.layers,
             "layers_by_stack": reading.layers,
             **{name: written(getattr(reading, name)) for name in kept},
-            "sublayers": [s.to_dict() for s in self.sublayers],
         }

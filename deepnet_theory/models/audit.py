@@ -8,16 +8,17 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import nn
 from torch.optim import Optimizer
 
-from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Audited, Change, Finding, Gain
+from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Change, Finding
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading
+from deepnet_theory.definitions.record import written
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     EXACT,
@@ -179,17 +180,27 @@ def _together(reading: Reading, rule: Wanted) -> bool:
 
 def _audited(
     reading: Reading, rule: Wanted | None, different: Sequence[Difference]
-) -> Iterator[Audited]:
+) -> Iterator[dict[str, Any]]:
     wanted = rule.sublayers if rule else (None,) * len(reading.sublayers)
     differ = {(d.index, id(d.matrix)) for d in different}
     for index, (s, w) in enumerate(zip(reading.sublayers, wanted, strict=True)):
-        rows = []
+        matrices = []
         for m in s.matrices:
             aim = None if w is None or m.role == UNKNOWN else w.gain(m)
             verdict = "unknown" if aim is None else "follows"
             verdict = "differs" if (index, id(m)) in differ else verdict
-            rows.append(Gain(m, *gain(m), aim, verdict))
-        yield Audited(s, tuple(rows), None if w is None else w.alpha)
+            size, low, high = gain(m)
+            matrices.append({
+                "name": m.name, "rows": m.rows, "role": m.role, "gain": size, "low": low,
+                "high": high, "wanted": aim, "verdict": verdict, "std": m.size, "axis": m.axis,
+                "fan_in": m.fan_in, "fan_out": m.fan_out,
+            })  # fmt: skip
+        yield {
+            "stack": s.stack, "layer": s.layer, "kind": s.kind, "equation": s.equation,
+            "alpha": s.alpha, "alpha_on": s.alpha_on, "alpha_wanted": w and w.alpha,
+            "stream_coefficient": s.stream, "branch_coefficient": s.branch, "learnt": s.learnt,
+            "norms": written(s.norms), "matrices": matrices,
+        }  # fmt: skip
 
 
 def _plan(different: Sequence[Difference]) -> Iterator[Change]:

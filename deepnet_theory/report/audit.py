@@ -37,7 +37,7 @@ def document(audit: Audit) -> doc.Document:
 
 def answer(audit: Audit) -> doc.Words:
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
-    alike = len({s.sublayer.equation for s in audit.sublayers}) == 1
+    alike = len({s.equation for s in audit.reading.sublayers}) == 1
     nameless = "of a placement that has no name here" if alike else audit.reading.said_ways()
     placement = audit.placement or nameless
     held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
@@ -90,9 +90,9 @@ def _gains(audit: Audit) -> doc.Table:
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     expected: dict[tuple[str, str], float | None] = {}
     for s in audit.sublayers:
-        title, on = f"{s.sublayer.stack} {s.sublayer.kind}", s.sublayer.alpha_on or "nothing"
-        alpha = (s.sublayer.alpha, s.sublayer.alpha, s.alpha_wanted)
-        gains = ((g.matrix.role, (g.low, g.high, g.wanted)) for g in s.gains)
+        title, on = f"{s['stack']} {s['kind']}", s["alpha_on"] or "nothing"
+        alpha = (s["alpha"], s["alpha"], s["alpha_wanted"])
+        gains = ((m["role"], (m["low"], m["high"], m["wanted"])) for m in s["matrices"])
         for what, (low, high, wanted) in ((f"alpha, on {on}", alpha), *gains):
             found.setdefault((title, what), []).append((low, high))
             expected.setdefault((title, what), wanted)
