@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups, start_head_
-from deepnet_theory.laboratory.common_mode import DROWNED, CommonMode, Watch
+from deepnet_theory.laboratory.common_mode import DROWNED, CommonMode, watching
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import BYTES, Text
 from deepnet_theory.laboratory.training import Course, begun, cross_entropy
@@ -92,15 +92,15 @@ def _followed(arm: Arm, text: Text, model: Model, seed: int, steps: int) -> list
     groups = parameter_groups(model, arm.rate)
     optimizer = torch.optim.AdamW(groups, betas=(arm.beta1, 0.95), weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda t: arm.eta(t) / arm.rate)
-    watch, found = Watch(model), []
+    found = []
     for step in range(steps):
-        with watch.watching():
+        with watching(model) as seen:
             loss = cross_entropy(model, text.batch(BATCH, generator_for(seed, f"batch {step}")))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-        found.append(watch.found)
+        found += seen
     return found
 
 

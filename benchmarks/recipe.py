@@ -22,7 +22,7 @@ from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.definitions.constants import Constants, SublayerConstants
 from deepnet_theory.definitions.scheme import scheme
 from deepnet_theory.definitions.sublayer import Role, sublayer
-from deepnet_theory.laboratory.common_mode import Watch
+from deepnet_theory.laboratory.common_mode import watching
 from deepnet_theory.laboratory.text import Text, Windows
 from deepnet_theory.laboratory.training import cross_entropy
 from deepnet_theory.laboratory.transfer import plain
@@ -227,14 +227,12 @@ def schedule(arm: Arm, step: int) -> float:
 def train(arm: Arm, rate: float, seed: int) -> Run:
     """One run."""
     began, corpus, model = time.perf_counter(), text(arm.tokens), model_of(arm, seed)
-    steppers, watch, largest = list(optimizers(arm, model, rate)), Watch(model), 0.0
+    steppers, largest = list(optimizers(arm, model, rate)), 0.0
     plans = [torch.optim.lr_scheduler.LambdaLR(o, lambda s: schedule(arm, s)) for o in steppers]
     for step in range(arm.steps):
-        taken = step % EVERY == 0
-        with watch.watching() if taken else nullcontext():
+        with watching(model) if step % EVERY == 0 else nullcontext([]) as seen:
             loss = cross_entropy(model, corpus.batch(arm.batch, generator(seed, step)))
-        if taken:
-            largest = max(largest, watch.found.weight)
+        largest = max(largest, *(one.weight for one in seen), 0.0)
         if not math.isfinite(float(loss.detach())):
             return Run(math.nan, largest, math.nan, time.perf_counter() - began)
         model.zero_grad()
@@ -243,10 +241,10 @@ def train(arm: Arm, rate: float, seed: int) -> Run:
         for o, plan in zip(steppers, plans, strict=True):
             o.step()
             plan.step()
-    with torch.no_grad(), watch.watching():
+    with torch.no_grad(), watching(model) as seen:
         losses = [cross_entropy(model, b) for b in held_out(arm.tokens)]
         found = statistics.fmean(map(float, losses))
-    return Run(found, largest, watch.found.cosine, time.perf_counter() - began)
+    return Run(found, largest, seen[-1].cosine, time.perf_counter() - began)
 
 
 @cache

@@ -13,12 +13,10 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from statistics import fmean
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,126 +41,52 @@ class CommonMode:
     cosine: float
 
 
-def tokens_of(x: Tensor) -> Tensor:
-    """(…, width) as (tokens, width)."""
-    return x.detach().float().flatten(0, -2)
+@torch.no_grad()
+def weighed(branch: Tensor, times: float, stream: Tensor) -> Tensor:
+    """What all tokens share of a branch, ``times`` in the sum, in units of a stream: (width,)."""
+    mean, x = branch.float().flatten(0, -2).mean(0), stream.float().flatten(0, -2)
+    return mean * times / x.square().sum(-1).mean().sqrt()
 
 
+@torch.no_grad()
 def common_to(terms: Sequence[Tensor], output: Tensor) -> CommonMode:
-    """R of branches, each as its mean over tokens beside the stream; cosines of an ``output``."""
-    unit = nn.functional.normalize(output, dim=-1)
+    """R of branches, each as it is :func:`weighed`; cosines of an ``output``."""
+    unit = nn.functional.normalize(output.float().flatten(0, -2), dim=-1)
     n = len(unit)
     cosine = (unit.sum(0).square().sum() - n) / max(1, n * (n - 1))
     return CommonMode(float(torch.stack(list(terms)).sum(0).norm()), float(cosine))
 
 
-def length(x: Tensor) -> Tensor:
-    """The root mean square over tokens of their lengths."""
-    return x.square().sum(-1).mean().sqrt()
+@contextmanager
+def watching(model: Model) -> Iterator[list[CommonMode]]:
+    """Within this context each forward pass of a model of ours adds what its tokens share."""
+    *_, part = model.parts.values()
+    found, terms, streams = list[CommonMode](), list[Tensor](), list[Tensor]()
 
+    def enter(residual: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        streams.append(inputs[0].detach())
 
-class Watch:
-    """Takes R in one forward pass of a model of ours, which leaves it in ``found``."""
-
-    found: CommonMode
-
-    def __init__(self, model: Model) -> None:
-        *_, self.part = model.parts.values()
-        self.residuals = [m for m in self.part.modules() if isinstance(m, Residual)]
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Within this context a forward pass of the model leaves ``found``."""
-        terms, streams = list[Tensor](), list[Tensor]()  # the stream's length before each sublayer
-        handles = [self.part.register_forward_hook(partial(self._end, terms))]
-        for residual in self.residuals:
-            places = residual.placement.places
-            last = residual.norms[places.index("output")] if "output" in places else residual.branch
-            handles += [
-                residual.register_forward_pre_hook(
-                    lambda _, given: streams.append(length(tokens_of(given[0])))
-                ),
-                last.register_forward_hook(partial(self._add, terms, residual, streams)),
-            ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    @torch.no_grad()
-    def _add(
-        self, terms: list[Tensor], residual: Residual, streams: list[Tensor], branch: nn.Module,
-        inputs: object, moved: Tensor,
-    ) -> None:  # fmt: skip
+    def add(residual: Residual, branch: nn.Module, inputs: object, moved: Tensor) -> None:
         stream, times = residual.placement.coefficients(residual.alpha)
-        beside = streams[-1] if residual.placement.normalises_sum else streams[0]
-        terms.append(tokens_of(moved).mean(0) * (times / stream) / beside)
+        beside = streams[-1 if residual.placement.normalises_sum else 0]
+        terms.append(weighed(moved, times / stream, beside))
 
-    @torch.no_grad()
-    def _end(self, terms: list[Tensor], part: nn.Module, inputs: object, output: Tensor) -> None:
-        self.found = common_to(terms, tokens_of(output))
+    def end(part: nn.Module, inputs: object, output: Tensor) -> None:
+        found.append(common_to(terms, output))
+        terms.clear()
+        streams.clear()
 
-
-@dataclass(frozen=True)
-class Ended:
-    """What one run ends with: a ``value``, NaN where it diverged, and ``why``.
-
-    ``losses`` are those of each step while they are finite, ``taken`` R and the cosine between
-    tokens at ``steps``. ``normed`` says that a norm takes every sum back.
-    """
-
-    value: float
-    baseline: float | None
-    why: str = ""
-    losses: tuple[float, ...] = ()
-    steps: tuple[int, ...] = ()
-    taken: tuple[CommonMode, ...] = ()
-    normed: bool = False
-
-
-def trained(
-    steps: int,
-    loss_at: Callable[[int], Tensor | float | None],
-    update: Callable[[Any], object],
-    evaluate: Callable[[], float],
-    baseline: float | None,
-) -> Ended:
-    """A run of some steps, each a loss, if one is known, and an update by it."""
-    losses = list[float]()
-    for step in range(steps):
-        loss = loss_at(step)
-        if loss is not None:
-            value = float(loss.detach() if isinstance(loss, Tensor) else loss)
-            if not math.isfinite(value):
-                why = f"the loss was {value} at step {step}"
-                return Ended(math.nan, baseline, why, tuple(losses))
-            losses.append(value)
-        update(loss)
-    value = evaluate()
-    why = "" if math.isfinite(value) else f"the loss was {value} behind the last step"
-    return Ended(math.nan if why else value, baseline, why, tuple(losses))
-
-
-def with_taken(ended: Ended, taken: Mapping[int, CommonMode], normed: bool) -> Ended:
-    """The run with what was taken while its losses were finite."""
-    kept = {step: one for step, one in taken.items() if step < len(ended.losses)}
-    return replace(ended, steps=tuple(kept), taken=tuple(kept.values()), normed=normed)
-
-
-def run_of(rule: str, depth: dict[str, int], seeds: Sequence[Ended]) -> Run:
-    """The runs of all seeds as one, with the largest R of them and their mean cosine."""
-    if not seeds:
-        return Run(rule, depth)
-    finding = next((one.why for one in seeds if one.why), "")
-    each = list(zip(*(one.taken for one in seeds), strict=False))
-    return Run(
-        rule, depth, tuple(map(fmean, zip(*(one.losses for one in seeds), strict=False))),
-        () if finding else tuple(one.value for one in seeds), finding,
-        min((one.steps for one in seeds), key=len),
-        tuple(max(one.weight for one in now) for now in each),
-        tuple(fmean(one.cosine for one in now) for now in each),
-    )  # fmt: skip
+    handles = [part.register_forward_hook(end)]
+    for residual in (m for m in part.modules() if isinstance(m, Residual)):
+        places = residual.placement.places
+        last = residual.norms[places.index("output")] if "output" in places else residual.branch
+        handles.append(residual.register_forward_pre_hook(enter))
+        handles.append(last.register_forward_hook(partial(add, residual)))
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def warning(normed: bool, run: Run) -> str:

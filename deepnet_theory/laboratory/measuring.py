@@ -26,7 +26,7 @@ from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unkno
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import Stack
 from deepnet_theory.definitions.selection import stack as stack_named
-from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
+from deepnet_theory.laboratory.common_mode import warning
 from deepnet_theory.laboratory.judging import (
     ALL,
     judge_exponent,
@@ -44,6 +44,7 @@ from deepnet_theory.laboratory.model_steps import (
     on_text,
 )
 from deepnet_theory.laboratory.noise import FEWEST, noise_of
+from deepnet_theory.laboratory.runs import Ended, run_of
 from deepnet_theory.laboratory.settings import (
     Depth,
     depth_key,

@@ -17,17 +17,9 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.optimizer import custom_optimizer
 from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, shown
-from deepnet_theory.laboratory.common_mode import (
-    CommonMode,
-    Ended,
-    common_to,
-    is_taken,
-    length,
-    tokens_of,
-    trained,
-    with_taken,
-)
+from deepnet_theory.laboratory.common_mode import CommonMode, common_to, is_taken, weighed
 from deepnet_theory.laboratory.judging import ALL
+from deepnet_theory.laboratory.runs import Ended, trained
 from deepnet_theory.laboratory.stepping import RATE, stepping
 from deepnet_theory.laboratory.text import Text, entropy
 from deepnet_theory.models.factory import Made, load_known_factory
@@ -358,7 +350,10 @@ def follow(made: Made, step: FirstStep, updates: int, eta: float | None, seed: i
 
     ended = trained(updates, loss_at, going.update, last, None)
     losses = ended.losses if ended.why else (*ended.losses, ended.value)
-    return with_taken(replace(ended, losses=losses), going.taken, going.normed)
+    taken = going.taken
+    return replace(
+        ended, losses=losses, steps=(*taken,), taken=(*taken.values(),), normed=going.normed
+    )
 
 
 @torch.no_grad()
@@ -371,11 +366,9 @@ def common_mode(made: Made, state: Tensor) -> tuple[CommonMode, bool]:
     chain = reader.chains()[-1]
     *_, row = reader.reading().stacks.values()
     normed = all("sum" in s.around for s in row)
-    terms, entering, carried = list[Tensor](), tokens_of(chain[0].stream.node.value), 1.0
+    terms, carried = list[Tensor](), 1.0
     for s in chain:
         carried = s.stream.coefficient * (1.0 if normed else carried)
-        for branch in s.branches:
-            beside = length(tokens_of(s.stream.node.value) if normed else entering)
-            moved = tokens_of(branch.node.value).mean(0) * (branch.coefficient / carried)
-            terms.append(moved / beside)
-    return common_to(terms, tokens_of(state)), normed
+        beside = (s if normed else chain[0]).stream.node.value
+        terms += [weighed(b.node.value, b.coefficient / carried, beside) for b in s.branches]
+    return common_to(terms, state), normed

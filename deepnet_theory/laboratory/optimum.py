@@ -19,13 +19,13 @@ from deepnet_theory.definitions.measurement import (
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST
-from deepnet_theory.laboratory.common_mode import Ended
 from deepnet_theory.laboratory.judging import (
     WORST_FIRST,
     exponent_from,
     groups_of,
     varies_alone,
 )
+from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.settings import Depth, depth_key
 from deepnet_theory.laboratory.statistics import (
     CONFIDENCE,

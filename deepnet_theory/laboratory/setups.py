@@ -18,10 +18,10 @@ import torch
 
 from deepnet_theory.definitions.measurement import sized
 from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
-from deepnet_theory.laboratory.common_mode import Ended, trained
 from deepnet_theory.laboratory.measuring import default_dtype
 from deepnet_theory.laboratory.model_steps import FirstStep, Going, first_step
 from deepnet_theory.laboratory.optimum import require_steps
+from deepnet_theory.laboratory.runs import Ended, trained
 from deepnet_theory.laboratory.settings import Depth
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.runtime import machine

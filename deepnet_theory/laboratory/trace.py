@@ -157,7 +157,7 @@ def _watch(residual: Residual, trace: Trace) -> list[RemovableHandle]:
 
 def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
     """‖softmax · x‖/‖x‖, the average of the tokens by each head's weights: (k,)."""
-    q, k = branch.queries(x), branch.keys(source)
+    q, k, _ = branch.heads(x, source)
     if branch.grouped:
         k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     scores = q @ k.mT * branch.scale  # (k·batch, heads, tokens, keys)

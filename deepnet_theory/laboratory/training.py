@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -16,15 +16,9 @@ from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import placement
-from deepnet_theory.laboratory.common_mode import (
-    CommonMode,
-    Ended,
-    Watch,
-    is_taken,
-    trained,
-    with_taken,
-)
+from deepnet_theory.laboratory.common_mode import CommonMode, is_taken, watching
 from deepnet_theory.laboratory.optimum import require_steps
+from deepnet_theory.laboratory.runs import Ended, trained
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
 from deepnet_theory.laboratory.stepping import stepping
 from deepnet_theory.laboratory.text import BYTES, Text, Windows, entropy
@@ -105,14 +99,15 @@ class Built:
             corpus, model = course.corpus(len(constants.parts)), begun(constants, course, seed)
             groups = [{k: g[k] for k in ("params", "lr")} for g in parameter_groups(model, rate)]
             optimizer = stepping(course.optimizer)(groups, lr=rate)
-            taken, watch = dict[int, CommonMode](), Watch(model)
+            taken = dict[int, CommonMode]()
 
             def loss_at(step: int) -> Tensor:
                 windows = corpus.batch(settings.batch, generator_for(seed, f"batch {step}"))
-                with watch.watching() if is_taken(step) else nullcontext():
+                idle = nullcontext(list[CommonMode]())
+                with watching(model) if is_taken(step) else idle as found:
                     loss = cross_entropy(model, windows)
-                if is_taken(step):
-                    taken[step] = watch.found
+                if found and loss.isfinite():
+                    taken[step] = found[-1]
                 return loss
 
             def update(loss: Tensor) -> None:
@@ -127,7 +122,7 @@ class Built:
 
             ended = trained(course.steps, loss_at, update, evaluate, baseline)
         normed = placement(constants.placement).normalises_sum
-        return with_taken(ended, taken, normed)
+        return replace(ended, steps=(*taken,), taken=(*taken.values(),), normed=normed)
 
 
 def begun(constants: Constants, course: Course, seed: int) -> Model:

@@ -28,7 +28,7 @@ from deepnet_theory.definitions.measurement import (
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, Option
-from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
+from deepnet_theory.laboratory.common_mode import warning
 from deepnet_theory.laboratory.measuring import (
     MOST_SEEDS,
     cost_of,
@@ -45,6 +45,7 @@ from deepnet_theory.laboratory.optimum import (
     wanted_rates,
     with_best,
 )
+from deepnet_theory.laboratory.runs import Ended, run_of
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.setups import Setup
 from deepnet_theory.laboratory.statistics import t_interval

@@ -20,7 +20,7 @@ from deepnet_theory.definitions.constants import Architecture
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.sublayer import Norm as NormSpec
 from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.runtime.linear import Linear, Make, Norm, Site
+from deepnet_theory.runtime.linear import Linear, Make, Norm, Site, through
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -101,8 +101,7 @@ class Attention(Branch):
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """(…, tokens, width) → the same; a cross-attention reads ``memory`` (…, keys, width)."""
-        source = x if not self.crosses or memory is None else memory
-        q, k, v = self.queries(x), self.keys(source), self.values(source)
+        q, k, v = self.heads(x, memory)
         y = F.scaled_dot_product_attention(
             q, k, v, is_causal=self.causal, enable_gqa=self.grouped, scale=self.scale
         )  # (batch, heads, tokens, head_width), batch = k·batch
@@ -111,21 +110,15 @@ class Attention(Branch):
         result: Tensor = self.output(y)
         return result
 
-    def queries(self, x: Tensor) -> Tensor:
-        """(…, tokens, width) → the queries of each head, (batch, heads, tokens, head_width)."""
-        return self._of_heads(self.query, x)
-
-    def keys(self, x: Tensor) -> Tensor:
-        """As :meth:`queries`."""
-        return self._of_heads(self.key, x)
-
-    def values(self, x: Tensor) -> Tensor:
-        """As :meth:`queries`."""
-        return self._of_heads(self.value, x)
-
-    def _of_heads(self, linear: Linear, x: Tensor) -> Tensor:
-        entering = self._normed(self.latent, self.latent(x)) if self.compresses else x
-        return self._normed(linear, self.split(linear(entering)))
+    def heads(self, x: Tensor, memory: Tensor | None = None) -> list[Tensor]:
+        """(…, tokens, width) → queries, keys, values, (batch, heads, tokens, head_width) each."""
+        maps = self.query, self.key, self.value
+        if self.crosses and memory is not None:
+            made = [self.query(x), *through(memory, self.key, self.value)]
+        else:
+            entering = self._normed(self.latent, self.latent(x)) if self.compresses else x
+            made = through(entering, *maps)
+        return [self._normed(m, self.split(y)) for m, y in zip(maps, made, strict=True)]
 
     def _normed(self, linear: Linear, y: Tensor) -> Tensor:
         normed = linear.descriptions["weight"].name in self.spec.normed
@@ -185,7 +178,8 @@ class GatedFeedForward(_Hidden):
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
-        hidden = F.silu(self.gate(x)) * self.up(x)
+        gate, up = through(x, self.gate, self.up)
+        hidden = F.silu(gate) * up
         if (router := self._modules.get("router")) is not None:
             hidden = torch.sigmoid(router(x)) * hidden
         result: Tensor = self.down(self.dropout(self.inner(hidden)))

@@ -176,6 +176,19 @@ class Linear(Described):
         return y if x.dim() == 3 else y.view(*x.shape[:-1], y.shape[-1])
 
 
+def through(x: Tensor, *maps: Linear) -> list[Tensor]:
+    """``x`` through each map; under autocast by one product, which casts ``x`` once.
+
+    The forward hooks of the maps do not run then. All have a bias, or none has.
+    """
+    if not torch.is_autocast_enabled(x.device.type) or maps[0].weight.dim() > 2:
+        return [m(x) for m in maps]
+    biases = [m.bias for m in maps if m.bias is not None]
+    weight = torch.cat([m.weight for m in maps])
+    y = F.linear(x, weight, torch.cat([*biases]) if biases else None)
+    return list(torch.split(y, [len(m.weight) for m in maps], dim=-1))
+
+
 class Norm(Described):
     r"""LayerNorm or RMSNorm, :math:`\sqrt d\,Px/\|Px\|` times gain plus bias; ε times ``epsilon``.
 

@@ -122,7 +122,7 @@ def test_how_homogeneous_an_activation_is(layer, activation, phi):
 
 
 def _weights(attention, x):
-    q, k = attention.queries(x), attention.keys(x)
+    q, k, _ = attention.heads(x)
     return (q @ k.mT / math.sqrt(8)).softmax(-1)
 
 

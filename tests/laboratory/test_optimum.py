@@ -10,7 +10,6 @@ from scipy.interpolate import CubicSpline
 
 from deepnet_theory.definitions.measurement import Estimate
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.laboratory.common_mode import Ended
 from deepnet_theory.laboratory.optimum import (
     best_exponent,
     curve_of,
@@ -20,6 +19,7 @@ from deepnet_theory.laboratory.optimum import (
     transfers,
     with_best,
 )
+from deepnet_theory.laboratory.runs import Ended
 
 RATES = [1e-3 * 2**i for i in range(8)]
 DEPTHS = [8, 16, 32, 64]

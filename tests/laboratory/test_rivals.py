@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError, Verdict
-from deepnet_theory.laboratory.common_mode import Ended
 from deepnet_theory.laboratory.optimum import ENOUGH, expected_power, power_of
+from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.training import Built
 from deepnet_theory.laboratory.transfer import Candidate, transfer_of

@@ -14,8 +14,8 @@ import deepnet_theory as dt
 from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.laboratory.common_mode import Ended
 from deepnet_theory.laboratory.optimum import parse_rates
+from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import entropy
 from deepnet_theory.laboratory.training import Built, Course, begun

@@ -7,7 +7,7 @@ import torch
 
 from deepnet_theory.definitions.measurement import Run
 from deepnet_theory.definitions.placement import placement
-from deepnet_theory.laboratory.common_mode import Watch, is_taken, warning
+from deepnet_theory.laboratory.common_mode import is_taken, warning, watching
 from deepnet_theory.runtime import build
 
 LAYERS, WIDTH = 6, 32
@@ -31,11 +31,10 @@ def test_a_planted_direction_is_seen(plain, name):
     for residual in model.residuals():
         times = 1.0 if "output" in residual.placement.norms else weight
         residual.branch.forward = lambda x, *_, by=times: by * direction.expand_as(x)
-    watch = Watch(model)
-    with watch.watching():
+    with watching(model) as seen:
         model(torch.randint(256, (4, 64), generator=torch.Generator().manual_seed(1)))
     each = (1.0 if "output" in placement(name).norms else weight) / alpha
-    found = watch.found
+    (found,) = seen
     assert found.weight == pytest.approx(2 * LAYERS * each, rel=1e-3)
     shared = 2 * LAYERS * each
     divided = math.cosh(shared) if name == "post-ln" else math.hypot(1, shared)

@@ -15,7 +15,7 @@ from written_models import GPT, Stack
 
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.laboratory.common_mode import Watch
+from deepnet_theory.laboratory.common_mode import watching
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import Stepped, common_mode, first_step
 from deepnet_theory.models import factory
@@ -362,12 +362,12 @@ def test_a_recorded_pass_has_the_common_mode_that_hooks_take(placement):
     model = built(placement)
     for p in model.parameters():  # gains and all: nothing is at its start
         p.data += 0.05 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
-    watch, states = Watch(model), []
+    states = []
     handle = model.head.register_forward_pre_hook(lambda _, given: states.append(given[0]))
-    with watch.watching():
+    with watching(model) as seen:
         model(IDS)
     handle.remove()
-    expected = watch.found
+    (expected,) = seen
     found, normed = common_mode(made(model, IDS), states[0].detach())
     assert normed is (placement == "post-ln")
     assert found.weight == pytest.approx(expected.weight, rel=1e-3)

@@ -119,7 +119,7 @@ def test_scores_fall_with_the_head_size_where_the_heads_stay():
     unaligned = constants("adamw", 128, 32, heads=4, base_heads=4, alignment="none")
     assert unaligned.scores == 1  # a sum of k terms that do not align grows as its root
     (attention, _), x = [r.branch for r in build(c).residuals()][:2], torch.randn(1, 5, 128)
-    q, k, v = (of(x) for of in (attention.queries, attention.keys, attention.values))
+    q, k, v = attention.heads(x)
     weights = (q @ k.mT * math.sqrt(8) / 32).softmax(-1)  # 1/k, and as ever at the base
     own = attention.output((weights @ v).transpose(1, 2).reshape(x.shape))
     torch.testing.assert_close(attention(x), own)
