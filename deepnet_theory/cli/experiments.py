@@ -26,7 +26,6 @@ from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, scheme_predictions
 from deepnet_theory.sizes.growth import growth
-from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.update import law
 
 if TYPE_CHECKING:
@@ -403,7 +402,7 @@ def _candidates(
     from deepnet_theory.laboratory.transfer import Candidate, causal
 
     settings = course.settings
-    both = (COMPLETE.name, closure_of(selection).name) if base is None else RULES
+    both = (COMPLETE.name, Answer(selection).closure) if base is None else RULES
     several = names.split(",") if isinstance(names, str) else names or both
     for name in dict.fromkeys(one.strip().lower() for one in several):
         if base is not None and name not in RULES:

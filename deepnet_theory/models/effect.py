@@ -47,10 +47,6 @@ class Ratio(NamedTuple):
     low: float
     high: float
 
-    @property
-    def is_one(self) -> bool:
-        return self.low >= 1 - SLIGHT and self.high <= 1 + SLIGHT
-
 
 class Effects:
     """One step of copies of a model, as it is and where differences from a rule are fixed.

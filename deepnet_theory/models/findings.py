@@ -29,7 +29,7 @@ from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.models.applying import head_std, is_high, is_tied
 from deepnet_theory.models.asked import blocks
 from deepnet_theory.models.branches import runs
-from deepnet_theory.models.effect import Effects, Ratio
+from deepnet_theory.models.effect import SLIGHT, Effects, Ratio
 
 FAR = 10.0  # the logarithm of a ratio that is none
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
@@ -60,7 +60,8 @@ def findings(
     unscaled = [d for d in different if _is_unscaled(reading.sublayers[d.index], d)]
     scaled = [d for d in different if d not in unscaled]
     weighed = effects.of(unscaled, scaled) if unscaled else None
-    light = unscaled if weighed and weighed.is_one else []
+    slight = weighed and weighed.low >= 1 - SLIGHT and weighed.high <= 1 + SLIGHT
+    light = unscaled if slight else []
     said = []
     for group in groups:
         severity = REMARK if group[0] in light else DIFFERENCE

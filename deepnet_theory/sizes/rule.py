@@ -50,11 +50,6 @@ class Kind:
         return replace(self, **moved)
 
     @property
-    def gains(self) -> dict[str, Monomial]:
-        """What stands for α and every gain in the monomials of the law."""
-        return laws.common_gains(self.law.sublayer, self.alpha, self.beta)
-
-    @property
     def matrices(self) -> int:
         """m_s, the number of scaled matrices of a branch."""
         return len(self.law.sublayer.scaled)
@@ -156,11 +151,6 @@ def at_sizes(selection: Selection, sized: Rule) -> Rule:
             raise Refusal(broken)
         parts.append(balanced)
     return Rule(selection, problem.update, sized.closure, tuple(reversed(parts)))
-
-
-def closure_of(selection: Selection) -> Closure:
-    """The closure asked for, or the default."""
-    return _Problem(selection).closure
 
 
 def constant(method: str, matrices: int, of_update: update.Update) -> Monomial:

@@ -423,11 +423,6 @@ class Update:
         moved = rate * gradient**self.p
         return moved if size is None else moved * size**self.q
 
-    @property
-    def descends(self) -> bool:
-        """Whether the loss falls under the update, whatever the sizes."""
-        return self.descent == {-1}
-
 
 def _no_degree(optimizer: Optimizer, why: str) -> Refusal:
     return Refusal(
@@ -486,7 +481,7 @@ def descending(optimizer: Optimizer) -> Update:
             "sublayers then add as sqrt(S), while a rule balances changes that are aligned and add "
             "as S"
         )
-    if not update.descends:
+    if update.descent != {-1}:
         rises = update.descent == {1}
         says = "rises" if rises else "rises or falls with the sizes of g and theta"
         raise Refusal(
