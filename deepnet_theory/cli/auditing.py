@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deepnet_theory.cli.deriving import refuse
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
-from deepnet_theory.definitions.outcome import Refusal, Verdict
-from deepnet_theory.definitions.record import Option
+from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.definitions.record import LARGEST, Option
 from deepnet_theory.definitions.scheme import scheme as scheme_named
 from deepnet_theory.definitions.scheme import schemes
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     EXACT,
     Wanted,
@@ -24,12 +26,14 @@ from deepnet_theory.definitions.subject import (
 )
 from deepnet_theory.report.tables import grown, standing
 from deepnet_theory.sizes import wanted as rules_of
+from deepnet_theory.sizes.batch import batch_rule
 from deepnet_theory.sizes.exponents import trials
 
 if TYPE_CHECKING:
     from torch import nn
 
     from deepnet_theory.definitions.audit import Audit
+    from deepnet_theory.definitions.measurement import Estimate
     from deepnet_theory.models.factory import Made
     from deepnet_theory.processes.jobs import Progress
 
@@ -49,6 +53,8 @@ def audit(
     ] = None,
     roles: Mapping[str, str] | None = None,
     depth: Annotated[int | None, Option("N", "Depth given to the factory; 12")] = None,
+    noise: Annotated[bool, Option("", "B_noise by group beside your batch, see `measure`")] = False,
+    batch: Annotated[float | None, Option("B", "Your batch, in sequences; the inputs'")] = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Whether a model follows a rule, and where not, by one recorded forward pass.
@@ -60,8 +66,9 @@ def audit(
     author's α, sizes, placement and rates. ``inputs`` are a tensor, a tuple or a mapping;
     ``roles`` name what was not understood, by patterns of parameter names:
     ``{"value": "*.v_proj.weight"}``. A text ``FILE.py:FACTORY`` is a model too, made at a
-    ``depth``. Raises :class:`InputError` for a model that cannot be read, and :class:`Refusal` for
-    a scheme that no forward pass shows.
+    ``depth``. With ``noise`` it says which groups of parameters noise dominates at your ``batch``,
+    and what one learning rate for all costs each under the optimizer. Raises :class:`InputError`
+    for a model that cannot be read, and :class:`Refusal` for a scheme that no forward pass shows.
     """
     from deepnet_theory.models.audit import judge, name_and_groups, of_constants
     from deepnet_theory.models.factory import Made, load_factory, made
@@ -107,6 +114,8 @@ def audit(
     result = judge(whole, reading, rules, called, under, groups, why_not, at_depth)
     if asked is not None:
         result = replace(result, scheme=asked.name)
+    if noise or batch is not None:
+        result = replace(result, noise=tuple(_noise(whole, batch, under)))
     of = under or (asked.optimizer if asked else None)
     follows = schemes().get(result.follows or "")
     if follows and of is not None:  # to follow one is not to be balanced
@@ -117,3 +126,17 @@ def audit(
             growth = f"Under {of} one update grows as {growth}"
             result = replace(result, verdict=Verdict.REFUTED, growth=growth)
     return result
+
+
+def _noise(whole: Made, batch: float | None, under: str | None) -> Iterator[Estimate]:
+    """B_noise of a copy of the model beside a batch, that of its inputs where none is given."""
+    from deepnet_theory.laboratory.model_steps import on_text
+    from deepnet_theory.laboratory.noise import SEQUENCES, at_batch, noise_of
+
+    batch = None if whole.drawn and batch is None else batch or whole.sequences
+    if batch is None or not 0 < batch <= LARGEST:
+        raise InputError(f"the batch {batch} is none: give the sequences of a step, as --batch 64")
+    copy = on_text(replace(whole, module=deepcopy(whole.module)), 0)
+    rates = batch_rule(Selection(under)).rows if under else ()
+    power = next((float(row.rate.exponent("B")) for row in rates if row.rate is not None), None)
+    return at_batch(noise_of(copy, SEQUENCES), batch, power)

@@ -434,6 +434,7 @@ def audit(verb: Verb, given: Given) -> int:
     Examples:
         audit mine.py:make --optimizer adamw
         audit mine.py:make --constants constants.json --format json
+        audit mine.py:make --optimizer adamw --noise --batch 64
     """
     from deepnet_theory.report.text import live
 

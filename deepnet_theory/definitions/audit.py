@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
+from deepnet_theory.definitions.measurement import Estimate
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.reading import Reading
 from deepnet_theory.definitions.record import written
@@ -79,6 +80,7 @@ class Audit(Displayed):
     refusal: str = ""
     growth: str = ""
     scheme: str | None = None
+    noise: tuple[Estimate, ...] = ()  # B_noise by group, where it was asked for
 
     @property
     def differences(self) -> tuple[Finding, ...]:
@@ -100,4 +102,5 @@ class Audit(Displayed):
             "layers": self.layers,
             "layers_by_stack": reading.layers,
             **{name: written(getattr(reading, name)) for name in kept},
+            "noise": [e.to_dict() for e in self.noise],
         }

@@ -43,7 +43,7 @@ from deepnet_theory.laboratory.model_steps import (
     follow,
     on_text,
 )
-from deepnet_theory.laboratory.noise import FEWEST, noise_of
+from deepnet_theory.laboratory.noise import FEWEST, SEQUENCES, noise_of
 from deepnet_theory.laboratory.runs import Ended, run_of
 from deepnet_theory.laboratory.settings import (
     Depth,
@@ -85,7 +85,7 @@ def measure(
     seeds: Annotated[int, Option("N", "Independent repetitions")] = 8,
     seed: Annotated[int, Option("S", "Seed of all random draws")] = 0,
     noise: Annotated[bool, Option("", "B_noise of the gradient by group of parameters")] = False,
-    sequences: Annotated[int, Option("N", "Sequences that B_noise is measured on")] = 64,
+    sequences: Annotated[int, Option("N", "Sequences that B_noise is measured on")] = SEQUENCES,
     **work: Unpack[Work],
 ) -> Result:
     r"""Measure ‖ΔF‖/η per token of your own models at several depths: is it constant?

@@ -16,8 +16,9 @@ Source: McCandlish et al., arXiv 1812.06162, appendix A.1.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -37,6 +38,7 @@ from deepnet_theory.models.factory import Made
 from deepnet_theory.models.reading import read
 from deepnet_theory.models.step import FinalState
 
+SEQUENCES = 64  # that suffice for most groups
 FEWEST = 8  # sequences: fewer give no interval worth printing
 SHARES = 1 / 2, 1 / 8  # of the sequences, the ends of the classes
 CLASSES = "seen by 1/2 or more", "seen by 1/8 to 1/2", "seen by under 1/8"
@@ -89,8 +91,28 @@ def b_noise(group: str, role: str, own: Array, beside: Array) -> Estimate:
     # of |G|² without one sequence n - 1 times, from n times that of all: the jackknife's values
     signal = (square - squares) / (n - 1) - (square - squares - 2 * (beside - own)) / (n - 2)
     found = ratio_interval(own - signal, signal)
-    finding = "" if np.isfinite(found.high) else "UNDECIDED: the interval of |G|² holds 0"
+    finding = "" if math.isfinite(found.high) else "UNDECIDED: the interval of |G|² holds 0"
     return Estimate({"group": group, "role": role}, *found.numbers, finding=finding)
+
+
+def at_batch(noise: Sequence[Estimate], batch: float, power: float | None) -> Iterator[Estimate]:
+    r"""The noise of every group beside a ``batch`` B, and what one learning rate for all costs it.
+
+    .. math:: \eta^* \propto (1 + B_\mathrm{noise}/B)^{-e}, \qquad \text{gain} \propto r(2 - r)
+
+    with e the ``power`` of B in the rate where noise dominates, and r one rate, the best of the
+    whole gradient, over the group's best. Exact for SGD, within some 20 % for sign and polar.
+    """
+    for e in noise:
+        said = "noise" if e.low > batch else "the signal" if e.high < batch else ""
+        said = f"{said} dominates" if said else "UNDECIDED"
+        if e is noise[0]:
+            said += f" at a batch of {batch:g}"
+        elif power is not None and math.isfinite(e.high):
+            r = ((batch + e.mean) / (batch + noise[0].mean)) ** power
+            left = f"leaves {r * (2 - r):.0%} of a step's gain" if r < 2 else "undoes a step's gain"
+            said += f"; one rate for all, {r:.2g} of its best, {left}"
+        yield replace(e, finding=said)
 
 
 def _each(made: Made, sequences: int, seed: int) -> Iterator[FinalState]:

@@ -9,6 +9,7 @@ from deepnet_theory.definitions.audit import REMARK
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
+from deepnet_theory.report.experiment import noise_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ def document(audit: Audit) -> doc.Document:
         *(block for finding in told[:FIRST] for block in finding),
         doc.Document("Further findings", tuple(b for finding in told[FIRST:] for b in finding)),
         doc.Document("Gains", (_gains(audit),)),
+        doc.Document("Gradient noise", (noise_table(audit.noise),)),
         doc.Document("Not understood", tuple(_not_understood(audit))),
         doc.Document("Remarks", remarks),
     )

@@ -192,9 +192,9 @@ def noise_table(noise: Points) -> doc.Table:
     for e in noise:
         bounded = math.isfinite(e.high)
         size = number(e.mean, ".3g") if bounded else f"above {number(e.low, '.3g')}"
-        told = (size, interval(e.low, e.high, ".3g"), e.finding.partition(":")[0])
+        told = (size, interval(e.low, e.high, ".3g"), e.finding)
         rows.append((e.at["group"], e.at["role"], *told))
-    return doc.filled("group | role | >B_noise | >95 % interval | verdict", rows)
+    return doc.filled("group | role | >B_noise | >95 % interval | …finding", rows)
 
 
 def judged(exponents: Sequence[Exponent]) -> doc.Table:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 
@@ -14,11 +15,13 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from written_models import GPT, Llama
 
+import deepnet_theory as dt
 from deepnet_theory.cli import main
+from deepnet_theory.definitions.measurement import Estimate
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import on_text
-from deepnet_theory.laboratory.noise import CLASSES, b_noise, noise_of
+from deepnet_theory.laboratory.noise import CLASSES, at_batch, b_noise, noise_of
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.step import FinalState
 
@@ -179,6 +182,50 @@ def test_experts_are_apart_by_who_reaches_them(stacked):
     assert ("decoder ffn@2/4", "router") in found
     often, seldom = (found[f"decoder ffn@2/4, {name}", "fc1"] for name in CLASSES[:2])
     assert often.mean < seldom.mean
+
+
+@settings(max_examples=20)
+@given(
+    signal=st.lists(st.floats(0.1, 10), min_size=2, max_size=2),
+    noise=st.lists(st.floats(0.1, 100), min_size=2, max_size=2),
+    batch=st.floats(1, 64),
+)
+def test_one_rate_for_all_costs_what_a_quadratic_says(signal, noise, batch):
+    """Under SGD a rate gains η|G|² − η²(|G|² + tr Σ/B)/2 in a group, and one rate both sums."""
+
+    def gain(rate, g, s):
+        return rate * g - rate**2 / 2 * (g + s / batch)
+
+    def best(g, s):
+        return g / (g + s / batch)
+
+    one = best(sum(signal), sum(noise))
+    sizes = [(sum(signal), sum(noise)), *zip(signal, noise, strict=True)]
+    rows = [Estimate({}, s / g, s / g, s / g) for g, s in sizes]
+    for (g, s), row in [*zip(sizes, at_batch(rows, batch, 1.0), strict=True)][1:]:
+        left = gain(one, g, s) / gain(best(g, s), g, s)
+        assert f"{one / best(g, s):.2g} of its best" in row.finding
+        assert (f"{left:.0%}" if one < 2 * best(g, s) else "undoes") in row.finding
+        assert ("noise dominates" in row.finding) == (s / g > batch)
+
+
+def test_an_audit_says_what_noise_dominates_and_leaves_the_model_alone():
+    torch.manual_seed(0)
+    model = GPT(1, d=16, vocab=128, bias=True).train()
+    found = dt.audit(model, optimizer="adamw", noise=True, batch=8)
+    plain = dt.audit(model, optimizer="adamw")
+    assert model.training and replace(found, noise=()) == plain and not plain.noise
+    rows = {(e.at["group"], e.at["role"]): e.finding for e in found.noise}
+    assert rows["all", "all"].endswith("at a batch of 8")
+    assert "signal dominates; one rate" in rows["ln_f.bias", "final-norm-bias"]
+    assert "noise dominates; one rate" in rows[f"embedding, {CLASSES[1]}", "token-embedding"]
+    assert found.to_dict()["noise"][1]["finding"] and "Gradient noise" in str(found)
+    # a batch of its own stands for the one that is not named
+    ids = torch.randint(128, (24, 8), generator=generator())
+    (whole, *_) = dt.audit(model, ids, noise=True).noise
+    assert whole.finding.endswith("at a batch of 24")
+    with pytest.raises(InputError, match="give the sequences of a step"):
+        dt.audit(model, noise=True)
 
 
 class Summed(Quadratic):
