@@ -134,6 +134,10 @@ def verify(
     across: Annotated[str, Option("NAME", "depth or width", ("depth", "width"))] = "depth",
     widths: Widths = None,
     alignment: Alignment = None,
+    seeds: Annotated[
+        int | None,
+        Option("N", "Independent repetitions; 3, and up to 8 until the verdict is decided"),
+    ] = None,
     **given: Any,
 ) -> Result:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
@@ -144,11 +148,15 @@ def verify(
     after one step on the batch at hand; F is the stack's output before the head, of shape
     (tokens T, width d).
 
+    Without ``seeds`` it begins with 3, at three depths where those are not given either, and adds
+    seeds and depths until every predicted exponent is decided, up to the defaults. ``because`` says
+    how many were taken (:func:`~deepnet_theory.laboratory.looks.looks_at`).
+
     ``across`` "width" measures the builder's models at several ``widths``, with the rule relative
     to the smallest: the relative change of F by one update, and the change of the loss. Both should
     be the same at every width. ``given`` are the fields of a selection; your own ``rule``, or
     ``alpha`` and ``beta``; or a published ``scheme``, compared with its judged exponent; the fields
-    of :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds`` …) and of
+    of :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``draws`` …) and of
     :class:`~deepnet_theory.processes.jobs.Work`: any number of ``processes``, or any ``executor``
     of ``concurrent.futures``, gives the same result; ``cache`` is a folder of finished work, True
     for the user's own.
@@ -159,10 +167,12 @@ def verify(
     across the width derived here, measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
     arXiv 2310.17813.
     """
+    from deepnet_theory.laboratory.looks import looks_at
     from deepnet_theory.laboratory.settings import wanted_depths
     from deepnet_theory.laboratory.verify import verify as run
 
     subject = subject_of(derivation, given)
+    given |= {} if seeds is None else {"seeds": seeds}
     if across == "width":
         if subject.rule is not None or subject.selection is None or subject.scheme is not None:
             raise InputError("verify across width takes the derived rule: leave rule or scheme out")
@@ -188,8 +198,12 @@ def verify(
             f"step {settings.step!r} was given with the scheme {subject.scheme.name!r}, whose "
             "exponent is that of its matrices; valid is 'matrices'"
         )
-    wanted = wanted_depths(depths, selection.the_stack)
-    measured = run(selection, used, expected, wanted, settings, scheme=subject.scheme, **work)
+    wanted, looks = wanted_depths(depths, selection.the_stack), []
+    if seeds is None:
+        looks = looks_at(wanted, settings.seeds, fewer_depths=depths is None)
+    measured = run(
+        selection, used, expected, wanted, settings, scheme=subject.scheme, looks=looks, **work
+    )
     return replace(measured, of={**measured.of, "rows": rows})
 
 

@@ -21,7 +21,7 @@ VERIFICATION, MODEL, PREDICTION, TRANSFER, TRAINING = (
 QUANTITY = "‖ΔF‖/η per token"
 _POINTS = ("points", "exponents", "shares")
 FINDINGS = {  # what each kind of result holds
-    VERIFICATION: (*_POINTS, "assumptions", "exponent", "constant", "verdict"),
+    VERIFICATION: (*_POINTS, "assumptions", "exponent", "constant", "because", "verdict"),
     MODEL: (*_POINTS, "runs", "noise", "exponent", "constant", "verdict"),
     PREDICTION: ("points", "shares"),
     TRANSFER: ("closures", "baseline", "verdict", "because"),

@@ -22,6 +22,7 @@ from deepnet_theory.laboratory.case import NEAR, Case
 from deepnet_theory.laboratory.one_sublayer import distance_from_identity, predict_shares
 from deepnet_theory.laboratory.settings import FEWEST, Depth, depth_key
 from deepnet_theory.laboratory.statistics import (
+    CONFIDENCE,
     TOLERANCE,
     Array,
     Interval,
@@ -36,7 +37,10 @@ WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
 
 
 def judge_assumption(
-    assumption: Assumption, places: Sequence[Depth], values: Array
+    assumption: Assumption,
+    places: Sequence[Depth],
+    values: Array,
+    confidence: float = CONFIDENCE,
 ) -> AssumptionResult:
     """Test the criterion that ``assumption`` gives against ``values`` (seeds, places).
 
@@ -44,7 +48,7 @@ def judge_assumption(
     floor at every place, by the interval over seeds. Shown is the exponent, else the lowest value.
     """
     if assumption.at_least is not None:
-        points = [positive_interval(column) for column in values.T]
+        points = [positive_interval(column, confidence) for column in values.T]
         shown = min(points, key=lambda p: p.estimate if math.isfinite(p.estimate) else -math.inf)
         what = f"the value at {depth_key(places[points.index(shown)])} layers"
         verdict, because = _bounded(shown, assumption.at_least, math.inf, what)
@@ -52,7 +56,8 @@ def judge_assumption(
         shown = Interval(math.nan, -math.inf, math.inf)
         if variable := next((s for s in places[0] if varies_alone(s, places)), None):
             layers = [place[variable] for place in places]
-            shown = fit_exponent(layers, values, groups_of(variable, places)).interval
+            groups = groups_of(variable, places)
+            shown = fit_exponent(layers, values, groups, confidence=confidence).interval
         if assumption.slope_at_most is not None:
             ceiling = assumption.slope_at_most + TOLERANCE
             verdict, because = _bounded(shown, -math.inf, ceiling, "exponent")
@@ -132,10 +137,11 @@ def exponent_from(
     values: Array,
     tolerance: float = TOLERANCE,
     slack: Sequence[float] = (),
+    confidence: float = CONFIDENCE,
 ) -> Exponent:
     """The exponent of ``values`` (seeds, places), judged; ``slack`` as in :func:`fit_exponent`."""
     numbers = [place[asked.variable] for place in places]
-    fit = fit_exponent(numbers, values, groups_of(asked.variable, places), slack)
+    fit = fit_exponent(numbers, values, groups_of(asked.variable, places), slack, confidence)
     verdict, because = judge(fit.interval, asked.predicted, asked.rivals, tolerance)
     if not values.any():
         because = "the step moves nothing: an update as large as a parameter leaves 0 where it is"
@@ -156,7 +162,11 @@ class Here(NamedTuple):
 
 
 def slope_here(
-    variable: str, depths: Sequence[Depth], values: Array, expected: Array
+    variable: str,
+    depths: Sequence[Depth],
+    values: Array,
+    expected: Array,
+    confidence: float = CONFIDENCE,
 ) -> Here | None:
     """The predicted slope over all measured depths; None where it is not finite."""
     good = (np.isfinite(values) & (values > 0) & np.isfinite(expected) & (expected > 0)).all(1)
@@ -165,7 +175,7 @@ def slope_here(
     layers, groups = np.log([float(d[variable]) for d in depths]), groups_of(variable, depths)
     predicted = slopes(layers, np.log(expected[good]), groups)
     measured = slopes(layers, np.log(values[good]), groups)
-    return Here(float(predicted.mean()), t_interval(measured - predicted))
+    return Here(float(predicted.mean()), t_interval(measured - predicted, confidence))
 
 
 def judge_exponent(
@@ -175,6 +185,7 @@ def judge_exponent(
     wanted: int,
     expected: Array | None = None,
     deep_down: Callable[[], float | None] = lambda: None,
+    confidence: float = CONFIDENCE,
 ) -> Exponent:
     """The exponent of ``values`` (seeds, depths), measured at these of the ``wanted`` depths.
 
@@ -185,9 +196,11 @@ def judge_exponent(
     """
     if not varies_alone(asked.variable, depths):
         return replace(asked, because="too few depths were measured")
-    e = exponent_from(asked, depths, values)
+    e = exponent_from(asked, depths, values, confidence=confidence)
     verdict, because = e.verdict, e.because
-    here = None if expected is None else slope_here(e.variable, depths, values, expected)
+    here = None
+    if expected is not None:
+        here = slope_here(e.variable, depths, values, expected, confidence)
     if here is not None:
         because += f"; single sublayers predict {here.slope:+.3f} over these depths"
         if verdict is not Verdict.SUPPORTED and e.predicted is not None:

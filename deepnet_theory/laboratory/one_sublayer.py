@@ -50,6 +50,9 @@ class PredictedUpdate:
     values: tuple[float, ...]
     errors: tuple[float, ...]
 
+    def __add__(self, other: PredictedUpdate) -> PredictedUpdate:
+        return PredictedUpdate(self.values + other.values, self.errors + other.errors)
+
     @property
     def mean(self) -> float:
         return fmean(self.values)
@@ -73,6 +76,10 @@ class PredictedDepth:
 
     shares: dict[str, PredictedUpdate]
     distance: list[float]
+
+    def __add__(self, other: PredictedDepth) -> PredictedDepth:
+        both = {share: one + other.shares[share] for share, one in self.shares.items()}
+        return PredictedDepth(both, self.distance + other.distance)
 
 
 def predict_depth(case: Case) -> PredictedDepth:

@@ -175,6 +175,15 @@ def depth_key(depth: Mapping[str, int]) -> str:
     return "x".join(str(n) for n in depth.values())
 
 
+def spread(depths: Sequence[Depth]) -> tuple[Depth, ...]:
+    """Of each number of layers the lowest, the highest, and every second one between them."""
+    kept = {}
+    for symbol in depths[0]:
+        numbers = sorted({depth[symbol] for depth in depths})
+        kept[symbol] = {numbers[0], *numbers[::-2]}
+    return tuple(d for d in depths if all(d[symbol] in kept[symbol] for symbol in d))
+
+
 def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[Depth, ...]:
     """The depths that were asked for, or by default five in each part of the stack."""
     if depths is None:

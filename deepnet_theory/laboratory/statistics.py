@@ -53,8 +53,8 @@ class Interval:
         return self.estimate, self.low, self.high
 
 
-def t_interval(samples: Sequence[float] | Array) -> Interval:
-    r"""The mean of independent samples with Student's 95 % interval.
+def t_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Interval:
+    r"""The mean of independent samples with Student's interval, of 95 % if not specified.
 
     .. math:: \bar b \pm t_{n-1}\, s/\sqrt n
     """
@@ -62,11 +62,11 @@ def t_interval(samples: Sequence[float] | Array) -> Interval:
     mean = float(x.mean()) if len(x) else math.nan
     if len(x) < 2 or not math.isfinite(mean):
         return Interval(mean, -math.inf, math.inf)
-    half = float(stdtrit(len(x) - 1, (1 + CONFIDENCE) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
+    half = float(stdtrit(len(x) - 1, (1 + confidence) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
     return Interval(mean, mean - half, mean + half)
 
 
-def positive_interval(samples: Sequence[float] | Array) -> Interval:
+def positive_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Interval:
     r"""The mean of positive samples with its interval made in logarithms: none of it is negative.
 
     .. math:: \bar b\, \exp\Bigl(\pm t_{n-1}\, \frac{s}{\bar b \sqrt n}\Bigr)
@@ -75,7 +75,7 @@ def positive_interval(samples: Sequence[float] | Array) -> Interval:
     """
     # With few seeds Student's own interval reaches below 0, and then says nothing of a number whose
     # sign is known.
-    linear = t_interval(samples)
+    linear = t_interval(samples, confidence)
     mean = linear.estimate
     if not mean > 0:
         return linear  # all of them 0, or not finite
@@ -135,6 +135,7 @@ def fit_exponent(
     values: Array,
     groups: Sequence[object] | None = None,
     slack: Sequence[float] = (),
+    confidence: float = CONFIDENCE,
 ) -> Fit:
     """The exponent in depth of positive ``values`` (seeds, depths), from where it has settled.
 
@@ -173,7 +174,7 @@ def fit_exponent(
             break
         starts.pop(0)
     deep = d >= starts[0]
-    interval = t_interval(slopes_where(deep))
+    interval = t_interval(slopes_where(deep), confidence)
     if any(slack):
         # a slope is the sum of weights times values: each may be off to its worst side
         weights = slopes_where(deep, np.eye(len(d)))

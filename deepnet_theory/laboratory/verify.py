@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial, reduce
 from statistics import fmean
 from typing import Any, Unpack
 
@@ -37,6 +37,7 @@ from deepnet_theory.laboratory.judging import (
     plan_exponents,
     power_deep_down,
 )
+from deepnet_theory.laboratory.looks import Look, because, decided
 from deepnet_theory.laboratory.model_update import (
     Sizes,
     mean_of,
@@ -58,7 +59,7 @@ from deepnet_theory.laboratory.settings import (
     fitting_threads,
     provenance,
 )
-from deepnet_theory.laboratory.statistics import Array, positive_interval
+from deepnet_theory.laboratory.statistics import CONFIDENCE, Array, positive_interval
 from deepnet_theory.laboratory.stepping import stepping
 from deepnet_theory.laboratory.trace import measure_quantities, quantity
 from deepnet_theory.processes.jobs import Job, Work, run_jobs
@@ -104,15 +105,14 @@ class AtDepth:
         known: PredictedDepth | None = self.found.get(FORESEEN)
         return None if known is None else known.shares.get(share)
 
-    @property
-    def point(self) -> Estimate:
+    def point(self, confidence: float) -> Estimate:
         """The mean over seeds, its interval, and what single sublayers predict of it."""
         values = self.measured(ALL)
         assert values is not None
         where = f"at depth {depth_key(self.depth)} the update of the output"
         lost = sum(not math.isfinite(value) for value in values)
         finding = f"{where} is not finite in {lost} of {len(values)} seeds" if lost else ""
-        return _estimate(dict(self.depth), values, self.expected(ALL), finding)
+        return _estimate(dict(self.depth), values, self.expected(ALL), finding, confidence)
 
     def asked(
         self, shares: Sequence[str], quantities: Sequence[str]
@@ -136,17 +136,27 @@ class AtDepth:
         return Job(f"{what} at depth {depth_key(self.depth)}", cost, alone, keep, depends_on=alone)
 
 
+def _joined(one: AtDepth, other: AtDepth) -> AtDepth:
+    """The seeds of both at one depth."""
+
+    def both(x: Any, y: Any) -> Any:
+        return {name: x[name] + y[name] for name in x} if isinstance(x, dict) else x + y
+
+    known = {what: both(x, other.found[what]) for what, x in one.found.items()}
+    return AtDepth(one.case, known)
+
+
 def _draw(index: int) -> str:
     return f"model update, draw {index}"
 
 
 def _estimate(
     at: dict[str, Any], values: tuple[float, ...], expected: PredictedUpdate | None = None,
-    finding: str = "",
+    finding: str = "", confidence: float = CONFIDENCE,
 ) -> Estimate:  # fmt: skip
     """The mean of seeds beside its prediction on the same data."""
     told = None if expected is None else (expected.mean, *expected.interval_given_data)
-    return Estimate(at, *positive_interval(values).numbers, told, values, finding)
+    return Estimate(at, *positive_interval(values, confidence).numbers, told, values, finding)
 
 
 def _table(rows: Iterable[Sequence[float]]) -> Array:
@@ -165,13 +175,16 @@ def verify(
     settings: Settings,
     *,
     scheme: Scheme | None = None,
+    looks: Sequence[Look] = (),
     **work: Unpack[Work],
 ) -> Result:
     """Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
-    The verdict is that of the first exponent: SUPPORTED needs the interval inside the tolerance
-    and the rivals excluded. A published ``scheme``, whose texts ``rule`` then has, is measured in
-    its place. Ctrl-C, a process that dies or a lack of memory gives the partial result, UNDECIDED.
+    Of several ``looks`` (:func:`~deepnet_theory.laboratory.looks.looks_at`) the first one that
+    decides is the last; without them all seeds are measured at all depths. The verdict is that of
+    the first exponent: SUPPORTED needs the interval inside the tolerance and the rivals excluded.
+    A published ``scheme``, whose texts ``rule`` then has, is measured in its place. Ctrl-C, a
+    process that dies or a lack of memory gives the partial result, UNDECIDED.
     Raises :class:`InputError` where the depths give no exponent, or the rule no value at one.
     """
     began = time.perf_counter()
@@ -183,36 +196,48 @@ def verify(
         quantity(name)  # an unknown one is refused before measuring, as a rule without a value is
     if settings.updates > 1:
         stepping(selection.the_optimizer)  # a missing extra is said before measuring
-    rows, warnings = [AtDepth(case) for case in cases], list(predictions.warnings)
+    warnings, share = list(predictions.warnings), several(settings.updates)
     parts = list(dict.fromkeys([ALL, *(prediction.share for prediction in plans)]))
-    work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
-    with fitting_threads(settings) as threads:
-        jobs = [at.job(threads, *one) for at in rows for one in at.asked(parts, names)]
-        stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
+    if settings.updates > 1:  # nothing predicts these
+        plans += [Exponent(p.variable, share) for p in plans if p.share == ALL]
+    looks = looks or [Look(settings.seeds, wanted, CONFIDENCE, settings.seeds)]
+    look, rows, stopped = looks[0], list[AtDepth](), ""
+    exponents, waves = tuple[Exponent, ...](), list[dict[str, AtDepth]]()
+    for number, now in enumerate(looks):
+        drawn = now.settings(settings, number)
+        waves.append({depth_key(at.depth): AtDepth(replace(at, settings=drawn)) for at in cases})
+        there = [wave[depth_key(depth)] for depth in now.depths for wave in waves]
+        if (stopped := _measured(there, parts, names, work)) and number:
+            break  # what the look before has seen is whole
+        look = now
+        rows = [reduce(_joined, (w[depth_key(depth)] for w in waves)) for depth in look.depths]
+        exponents = tuple(_exponent(one, rows, look.confidence) for one in plans)
+        if stopped or decided(exponents, look, looks):
+            break
     measured = [at for at in rows if at.complete]
     if stopped:
         if not measured and stopped != INTERRUPTION:
             raise InputError(stopped)
-        warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
+        warnings.append(f"{stopped}: {len(measured)} of {len(look.depths)} depths were measured")
     if settings.torch_device.type == "cuda":
         warnings.append(
             "measured on CUDA: repeatable bit for bit only where torch warns of nothing"
         )
-    points = tuple(at.point for at in measured)
+    points = tuple(at.point(look.confidence) for at in measured)
     warnings += [point.finding for point in points if point.finding]
-    if settings.updates > 1:  # nothing predicts these
-        share = several(settings.updates)
-        plans += [Exponent(p.variable, share) for p in plans if p.share == ALL]
-    exponents = tuple(_exponent(one, rows) for one in plans)
+    taken = {"seeds": look.seeds, "depths": [depth_key(d) for d in look.depths]}
     return Result(
         VERIFICATION,
         of={"select": first.select, "rule": asdict(first.rule)},
-        settings={**settings.to_dict(), "depths": [depth_key(d) for d in wanted]},
+        settings={**settings.to_dict(), **taken},
         points=points,
         exponents=exponents,
-        assumptions=tuple(_assumption(a, measured) for a in predictions.assumptions),
+        assumptions=tuple(
+            _assumption(a, measured, look.confidence) for a in predictions.assumptions
+        ),
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
         provenance=provenance(began, settings.torch_device, stopped, warnings),
+        because=because(exponents, look, looks),
     )
 
 
@@ -277,10 +302,23 @@ def cases_of(
     return cases
 
 
+def _measured(
+    there: Sequence[AtDepth], parts: Sequence[str], names: Sequence[str], work: Work
+) -> str:
+    """Have what is missing of these measured; why that ended early, or no word."""
+    settings, wanted = there[-1].case.settings, [at.depth for at in there]
+    given = Work(**work)
+    given["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
+    with fitting_threads(settings) as threads:
+        asked = [(at, one) for at in there for one in at.asked(parts, names)]
+        jobs = [at.job(threads, *one) for at, one in asked if one[0] not in at.found]
+        return run_jobs(jobs, sum(job.cost for job in jobs), **given)
+
+
 # ---- what was measured, judged ----
 
 
-def _exponent(asked: Exponent, rows: Sequence[AtDepth]) -> Exponent:
+def _exponent(asked: Exponent, rows: Sequence[AtDepth], confidence: float) -> Exponent:
     share = asked.share
     found = [(at, values) for at in rows if (values := at.measured(share)) is not None]
     depths = [at.depth for at, _ in found]
@@ -291,13 +329,13 @@ def _exponent(asked: Exponent, rows: Sequence[AtDepth]) -> Exponent:
         return power_deep_down(found[-1][0].case, asked.variable) if share == ALL else None
 
     table = _table(values for _, values in found)
-    return judge_exponent(asked, depths, table, len(rows), expected, deep_down)
+    return judge_exponent(asked, depths, table, len(rows), expected, deep_down, confidence)
 
 
-def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:
+def _assumption(a: Assumption, measured: Sequence[AtDepth], confidence: float) -> AssumptionResult:
     rows = [(at.depth, at.more[n]) for at in measured if (n := a.measurement or "") in at.more]
     if not rows:
         because = "not measured" if a.measurement is None else "no depth was measured"
         return AssumptionResult(a.name, Verdict.ASSUMED, None, None, None, a.statement, because)
     values = _table(values for _, values in rows)
-    return judge_assumption(a, [depth for depth, _ in rows], values)
+    return judge_assumption(a, [depth for depth, _ in rows], values, confidence)

@@ -51,6 +51,7 @@ def document(m: Result) -> doc.Document:
         *rows_named(rows, m.of.get("row", next(iter(rows), None)), f"{how.lower()} here"),
         *answers_of(m),
         f"{how}: {settings}." * bool(settings),
+        m.because * (m.schema not in TRAINED),
         str(m.of.get("condition", "")),
         *sections(m),
         doc.Document("Assumptions", (assumptions(m.assumptions),)),
