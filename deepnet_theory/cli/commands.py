@@ -295,22 +295,34 @@ def check(verb: Verb, given: Given) -> int:
     Architecture,
     Budget,
     "cli.deriving:derive",  # alignment, and the base
+    "cli.exporting:export_for",
     Show,
     without="across format page",
-    required="depth",
+    argument="[model]",
 )
 def export(verb: Verb, given: Given) -> int:
     """Write the constants of one model as JSON, with where each number came from.
+
+    With a MODEL, FILE.py:FACTORY as `audit` takes it, write the numbers by its parameters' names,
+    in the form of a trainer (--for).
 
     Examples:
         export --optimizer lamb --depth 200 -o constants.json
         export --optimizer adamw --depth 24 --batch 64 --base-batch 8
         export --optimizer sgd --stack encoder-decoder --depth 9,6
+        export model.py:make --for torchtitan --base-width 256 --base-depth 4 -o rule.py
     """
     show = group(given, Show)
     base = given.pop("base_width", None), given.pop("base_depth", None)
     if base != (None, None):
         given["base"] = base
+    if "model" in given:
+        return _export_names(given, show)
+    from deepnet_theory.cli.exporting import refuse_names
+
+    refuse_names(given)
+    if "depth" not in given:
+        raise InputError("Missing option '--depth': the layers of the model, such as --depth 12")
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
         constants = verb(**given)
     if not show.quiet:
@@ -325,6 +337,21 @@ def export(verb: Verb, given: Given) -> int:
         print(constants.to_json(), end="")
     else:
         save(show.output, Constants.to_json, constants, show.quiet)
+    return 0
+
+
+def _export_names(given: Given, show: Show) -> int:
+    from deepnet_theory.cli.exporting import export_for
+
+    trainer = given.pop("for", None)
+    with warnings.catch_warnings(action="ignore", category=UnstableWarning):
+        text, patterns = export_for(for_=trainer, **given)
+    for remark in () if show.quiet else patterns.remarks:
+        say(f"note: {remark}")
+    if show.output is None:
+        print(text, end="")
+    else:
+        save(show.output, str, text, show.quiet)
     return 0
 
 

@@ -80,7 +80,7 @@ def _parameters(verb: Verb) -> Iterator[Setting]:
         with suppress(NameError):
             hint = get_type_hints(alone, known, include_extras=True)[name]
             if get_origin(hint) is Annotated:
-                yield setting(name, hint, one.default)
+                yield setting(name.rstrip("_"), hint, one.default)  # as Python's own words need
 
 
 def option(one: Setting, required: bool) -> click.Option:

@@ -12,6 +12,7 @@ condition (H) of the width, a move of the features by 1 moves the logits by 1.
 from __future__ import annotations
 
 import math
+import re
 import warnings
 import weakref
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.placement import placements
-from deepnet_theory.definitions.reading import Logits, Reading, Sublayer
+from deepnet_theory.definitions.reading import Logits, Reading, Sublayer, residual_equation
 from deepnet_theory.definitions.subject import (
     Difference,
     Wanted,
@@ -60,6 +61,8 @@ class Draw(Protocol):
     ) -> None: ...
 
 
+# standard deviation, mean, and the entries: an axis, the first along it, the end (None: all)
+Runs = tuple[tuple[float, float, int, int, int | None], ...]
 CHANCE = 1e-6  # of refusing a model whose matrices were drawn as they should
 EDGE = 1.1  # times the largest singular value that independent entries have
 KEPT = "nothing was changed"
@@ -202,6 +205,48 @@ def _applied(
     lines = tuple(lines_of_code(again, constants)) if drawn else ()
     summary = _summary(again, rule, constants, changes, lines, large)
     return Applied(tuple(changes), tuple(summary), lines)
+
+
+@torch.no_grad()
+def start_(
+    model: nn.Module, c: Constants, *, inputs: object = None, roles: Mapping[str, str] | None = None
+) -> tuple[dict[str, Runs], list[str]]:
+    """Draw a model anew as :func:`apply_` does: how each parameter starts, and lines of code.
+
+    The lines are what its forward pass lacks, α among them. The model keeps what its parameters are
+    to the constants, as ``parameter_groups`` asks. Raises :class:`Refusal` as :func:`apply_` does.
+    """
+    model, large = own_module(model), dict[str, float]()
+    starts: dict[str, dict[tuple[int, int, int | None], tuple[float, float]]] = {}
+
+    def draw(name: str, views: Iterable[Tensor], std: float, start: float | None = None) -> None:
+        parameter, mean = model.get_parameter(name), start or 0.0
+        for view in views:
+            view.normal_(mean, std)
+            run: tuple[int, int, int | None] = (0, 0, None)
+            if view.numel() < parameter.numel():
+                view = view[(None,) * (parameter.dim() - view.dim())]
+                axis = next(i for i, n in enumerate(view.shape) if n < parameter.shape[i])
+                first = (view.storage_offset() - parameter.storage_offset()) // view.stride(axis)
+                run = axis, first, first + view.shape[axis]
+            starts.setdefault(name, {})[run] = std, mean
+
+    whole, reading, rule = _read(model, c, inputs, roles)
+    list(_draw_outer(model, reading, c, True, draw))
+    list(_draw(model, reading, rule, draw))
+    smaller = list(_set_epsilons(model, reading, rule, large))
+    _, again, rule = _read(whole, c, None, roles)
+    list(_draw_behind_gates(model, again, rule, draw))
+    describe_(model, describe(again, rule), c, drawn=False)
+    lines = dict[str, None]()
+    for d in _alphas(again, rule):
+        s, alpha = again.sublayers[d.index], f"{rule.sublayers[d.index].alpha:.6g}"
+        lines[f"x = {residual_equation(s.around, alpha)}  # {s.kind} of the {s.stack}"] = None
+    for change in smaller:
+        lines[f"{re.sub('[0-9]+', '#', change.name)}: {change.what}"] = None
+    lines |= dict.fromkeys(f"norms on the {where}: epsilon {e:.3g}" for where, e in large.items())
+    runs = {name: tuple((*v, *run) for run, v in own.items()) for name, own in starts.items()}
+    return runs, [*lines, *lines_of_code(again, c)]
 
 
 def _rates(reading: Reading, rule: Wanted, c: Constants) -> list[float]:

@@ -1,0 +1,104 @@
+"""A rule by the parameter names of a model, in the form of a trainer."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from deepnet_theory.cli.deriving import export, refuse
+from deepnet_theory.definitions.constants import Architecture
+from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.record import Option
+from deepnet_theory.definitions.selection import Selection
+
+if TYPE_CHECKING:
+    from deepnet_theory.trainers.patterns import Patterns
+
+LR = 1e-3
+
+
+def export_for(
+    model: str,
+    *,
+    for_: Annotated[
+        str | None, Option("NAME", "The trainer that takes a MODEL's numbers", folder="trainers")
+    ] = None,
+    lr: Annotated[
+        float | None,
+        Option("LR", "Of a MODEL: the learning rate, a base's; 0.001 if none is given"),
+    ] = None,
+    weight_decay: Annotated[
+        float | None, Option("WD", "Of a MODEL: the weight decay, a base's; none if none is given")
+    ] = None,
+    eps: Annotated[
+        float | None, Option("EPS", "Of a MODEL: epsilon, a base's; the library's if none is given")
+    ] = None,
+    betas: Annotated[
+        str | None, Option("B1,B2", "Of a MODEL: Adam's betas; the library's if none are given")
+    ] = None,
+    **given: Any,
+) -> tuple[str, Patterns]:
+    """The numbers of a model's parameters by name: the text for a trainer, and its patterns.
+
+    ``model`` is FILE.py:FACTORY, made at the ``depth`` and ``width`` of ``given``, which else has
+    an ``optimizer``, a ``closure``, ``heads`` and what relates the numbers to a base. Everything
+    else is read in one forward pass. Raises :class:`Refusal` for a model without a rule.
+    """
+    import torch
+
+    from deepnet_theory.models.applying import is_tied
+    from deepnet_theory.models.factory import load_factory
+    from deepnet_theory.models.reading import read
+    from deepnet_theory.sizes.wanted import selection_of
+    from deepnet_theory.trainers.patterns import patterns_of
+    from deepnet_theory.trainers.trainer import trainer, trainers
+
+    if for_ is None:
+        raise InputError(f"a MODEL needs --for; valid are: {', '.join(trainers())}")
+    form = trainer(for_)
+    depth, width, heads = (given.pop(name, None) for name in ("depth", "width", "heads"))
+    under = optimizer_named(given.pop("optimizer", "adamw")).name
+    select = {k: given.pop(k) for k in ("closure",) if k in given}
+    own = (*fields(Selection), *fields(Architecture))
+    refuse({f.name: given.get(f.name) for f in own}, "with a MODEL, which is read")
+    if depth is not None and not str(depth).isdigit():
+        raise InputError(f"depth {depth!r} is not a whole number, as a MODEL's factory takes it")
+    layers = None if depth is None else int(depth)
+    whole = load_factory(model).seeded(0, layers, width=width)
+    reading = read(whole)
+    selection = replace(selection_of(reading, under), **select)
+    matrices = [m for s in reading.sublayers for m in s.matrices]
+    wide = matrices[0].fan_in
+    constants = export(
+        selection,
+        list(reading.layers.values()),
+        width=wide,
+        heads=heads or wide,  # a head size that divides the width of any base
+        vocab=reading.logits.head.fan_out if reading.logits else wide,
+        bias=any(m.bias for m in matrices),
+        tied_head=is_tied(reading),
+        **given,
+    )
+    try:
+        one, two = (None, None) if betas is None else map(float, betas.split(","))
+    except ValueError:
+        raise InputError(f"betas {betas!r} are not two numbers, such as 0.9,0.95") from None
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        patterns = patterns_of(
+            whole.module,
+            constants,
+            LR if lr is None else lr,
+            eps=eps,
+            weight_decay=weight_decay or 0.0,
+            betas=None if one is None else (one, two),
+            inputs=whole.keywords or whole.inputs,
+        )
+    return form.text(patterns), patterns
+
+
+def refuse_names(given: dict[str, Any]) -> None:
+    """Raise :class:`InputError` for an option that is for a model's names."""
+    names = ("for", "lr", "weight_decay", "eps", "betas")
+    refuse({name: given.get(name) for name in names}, "without a MODEL, FILE.py:FACTORY")

@@ -1,0 +1,210 @@
+"""The numbers of a model's parameters as patterns of their names, and how a trainer takes them.
+
+``layers.#.attention.wq.weight`` is that parameter of every layer. Patterns are resolved on the
+model: each name has what :func:`~deepnet_theory.models.groups.parameter_groups` gives it.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import combinations
+from typing import Any, TypeVar
+
+from torch import nn
+
+from deepnet_theory.definitions import __version__
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.models.applying import Runs, start_
+from deepnet_theory.models.groups import parameter_groups
+from deepnet_theory.models.places import own_module
+
+T = TypeVar("T")
+# what torch.compile, FSDP and activation checkpointing put into a name
+WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The numbers of a group's parameters, ``names`` with an index as ``#``, and their ``role``.
+
+    ``lr_scale`` and ``decay_scale`` are relative to what was given.
+    """
+
+    optimizer: str
+    lr: float
+    eps: float | None
+    weight_decay: float
+    betas: tuple[float, ...] | None
+    lr_scale: float
+    decay_scale: float
+    names: tuple[str, ...] = ()
+    role: str = ""
+
+    @property
+    def numbers(self) -> dict[str, object]:
+        """Its numbers as torch's optimizers name them."""
+        known = {name: getattr(self, name) for name in ("lr", "eps", "weight_decay", "betas")}
+        return {name: value for name, value in known.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """The patterns of a ``model``, ``about`` which rule, and ``remarks`` on it.
+
+    ``lr`` and ``weight_decay`` are what was given, ``starts`` the names of what is drawn in one way
+    (all else: by the model's own code), ``lines`` what the forward pass lacks.
+    """
+
+    model: str
+    about: str
+    lr: float
+    weight_decay: float
+    parameters: tuple[str, ...]
+    rows: tuple[Pattern, ...]
+    starts: dict[Runs, tuple[str, ...]]
+    lines: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    def resolve(self, given: Iterable[str]) -> dict[str, Pattern]:
+        """The first pattern that is found in each name, wrapped or not.
+
+        Raises :class:`InputError` for a name without a pattern and a pattern without a name.
+        """
+        found, own = {}, list(given)
+        for name in own:
+            fitting = (row for row in self.rows if re.search(names(*row.names), name))
+            if (row := next(fitting, None)) is None:
+                raise InputError(f"no pattern matches the parameter {name!r}")
+            found[name] = row
+        for template in (t for row in self.rows for t in row.names):
+            if not any(re.search(names(template), name) for name in own):
+                raise InputError(f"the pattern {template!r} matches no parameter")
+        return found
+
+
+def patterns_of(model: nn.Module, c: Constants, lr: Any, **given: Any) -> Patterns:
+    """The patterns of a fresh model, which is drawn anew.
+
+    ``given`` are arguments of ``parameter_groups``. Raises :class:`Refusal` where the constants do
+    not fit the model.
+    """
+    decay = given.get("weight_decay", 0.0)
+    read = {name: given.pop(name, None) for name in ("inputs", "roles")}
+    called, model = type(model).__name__, own_module(model)
+    starts, lines = start_(model, c, **read)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        groups = parameter_groups(model, lr, **given)
+    own = {parameter: _plain(name) for name, parameter in model.named_parameters()}
+    numbers, roles = dict[str, Pattern](), dict[Pattern, dict[str, None]]()
+    for g in groups:
+        share = g["weight_decay"] / whole if (whole := _of(decay, g["optimizer"])) else 0.0
+        row = Pattern(
+            g["optimizer"],
+            g["lr"],
+            g.get("eps"),
+            g["weight_decay"],
+            g.get("betas"),
+            g["lr_scale"],
+            share,
+        )
+        roles.setdefault(row, {})[g["role"]] = None
+        numbers |= dict.fromkeys((own[p] for p in g["params"]), row)
+    rows = generalised(numbers).items()
+    remarks = (*(str(one.message) for one in said), c.warning, c.condition)
+    made = Patterns(
+        called,
+        _about(c),
+        _of(lr, c.optimizer),
+        _of(decay, c.optimizer),
+        tuple(numbers),
+        tuple(replace(row, names=names, role=", ".join(roles[row])) for row, names in rows),
+        generalised({_plain(name): runs for name, runs in starts.items()}),
+        tuple(lines),
+        tuple(filter(None, dict.fromkeys(remarks))),
+    )
+    for name, row in made.resolve(numbers).items():
+        if replace(row, names=(), role="") != numbers[name]:
+            raise AssertionError(f"{name} is taken for {row.role}")
+    return made
+
+
+def _of(given: Any, optimizer: str) -> float:
+    return float(given[optimizer] if isinstance(given, Mapping) else given)
+
+
+def _plain(name: str) -> str:
+    return ".".join(word for word in name.split(".") if word not in WRAPPERS)
+
+
+def _about(c: Constants) -> str:
+    layers = " and ".join(f"{part.layers} layers of the {part.name}" for part in c.parts)
+    base = f", over a base of width {c.base.width}" if c.base else ""
+    if c.base and c.base.depth:
+        base += f" and depth {', '.join(map(str, c.base.depth.values()))}"
+    return f"{c.placement} under {c.optimizer}, {layers}{base}; deepnet-theory {__version__}"
+
+
+def generalised(numbers: Mapping[str, T]) -> dict[T, tuple[str, ...]]:
+    """Of each value its names, with ``#`` for as many of their indices as the values allow."""
+    alike: dict[str, list[str]] = {}
+    for name in numbers:
+        alike.setdefault(_template(name), []).append(name)
+    whole: dict[T, tuple[str, ...]] = {}
+    for group in alike.values():
+        places = [i for i, word in enumerate(group[0].split(".")) if word.isdigit()][::-1]
+        # of the indices that must stay, those inside of a layer first
+        for kept in (k for n in range(len(places) + 1) for k in combinations(places, n)):
+            found = {_template(name, kept): numbers[name] for name in group}
+            if all(found[_template(name, kept)] == numbers[name] for name in group):
+                break
+        for template, value in found.items():
+            whole[value] = (*whole.get(value, ()), template)
+    return whole
+
+
+def _template(name: str, kept: tuple[int, ...] = ()) -> str:
+    words = enumerate(name.split("."))
+    return ".".join("#" if word.isdigit() and i not in kept else word for i, word in words)
+
+
+def names(*templates: str) -> str:
+    """One expression for parameters: # is an index, and wrappers may stand between the words."""
+    words = (re.escape(t).replace(r"\.", r"\.(_\w+\.)*") for t in templates)
+    texts = (t.replace(r"(_\w+\.)*\#", r"\#").replace(r"\#", r"\d+") for t in words)
+    return rf"^(module\.|_\w+\.)*({'|'.join(texts)})$"
+
+
+def globs(template: str, parameters: Iterable[str]) -> list[str]:
+    """The widest shell patterns for a name that match no other parameter, wrapped or not.
+
+    Raises :class:`Refusal` where there are none.
+    """
+    fits, others, exact = re.compile(names(template)), list[str](), dict[str, None]()
+    for name in parameters:
+        if not fits.match(name):
+            others += _written(name)
+            continue
+        words = zip(template.split("."), name.split("."), strict=True)
+        exact[".".join("[0-9]" * len(own) if word == "#" else word for word, own in words)] = None
+    plain = template.replace("#", "*")
+    wide = plain.replace(".*.", ".*").replace(".", ".*").replace("**", "*")
+    for found in ([wide], [plain], [*exact]):
+        for ways in ([f"*{text}" for text in found], found):
+            if not any(fnmatchcase(other, way) for other in others for way in ways):
+                return ways
+    raise Refusal(f"no shell pattern matches {template} and no other parameter")
+
+
+def _written(name: str) -> Iterator[str]:
+    """A parameter's name as the modules around it may write it: one wrapped, or all of them."""
+    words = name.split(".")
+    yield name
+    for wrapper in WRAPPERS:
+        yield f"{wrapper}.{name.replace('.', f'.{wrapper}.')}"
+        yield from (".".join([*words[:i], wrapper, *words[i:]]) for i in range(len(words)))

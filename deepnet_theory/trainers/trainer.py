@@ -1,0 +1,131 @@
+"""A trainer is the text that gives it numbers by name, and what that text has a place for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from inspect import getsource
+from pathlib import Path
+
+from deepnet_theory.definitions.discovery import Folder, choose
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.trainers.patterns import Pattern, Patterns, globs, names
+
+NUMBERS = ("optimizer", "lr", "eps", "weight_decay", "betas")
+STARTS = '''STARTS = [  # standard deviation, mean, and which entries: axis, first, end
+$runs
+]
+
+
+@torch.no_grad()
+def initialise(model):
+    """Draw the weights anew, before they are sharded; other parameters stay as they are."""
+    for name, parameter in model.named_parameters():
+        for pattern, runs in STARTS:
+            if re.search(pattern, name):
+                for std, mean, axis, first, end in runs:
+                    part = parameter if end is None else parameter.narrow(axis, first, end - first)
+                    part.normal_(mean, std)
+'''
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """How a trainer of a ``version`` takes patterns, by that version's source.
+
+    ``whole`` is a module of Python in which ``$groups`` are texts of ``group``, one a pattern.
+    There ``$names`` is an expression, ``$globs`` are shell patterns, ``$more`` are epsilon and
+    betas, where there are any, as arguments; the pattern's fields go by their names.
+    ``optimizers`` has the trainer's names for ours (None: any is taken), ``carries`` the numbers
+    that may differ between patterns. ``write`` makes all of the text in place of these.
+    """
+
+    version: str
+    whole: str = ""
+    group: str = ""
+    imports: tuple[str, ...] = ()
+    optimizers: Mapping[str, str] | None = None
+    carries: tuple[str, ...] = NUMBERS[1:]
+    write: Callable[[Patterns], str] | None = None
+    name: str = ""
+
+    def text(self, patterns: Patterns) -> str:
+        """What to give the trainer; :class:`Refusal` for a number that it has no place for."""
+        groups = patterns.rows
+        for group in groups:
+            if self.optimizers is not None and group.optimizer not in self.optimizers:
+                raise Refusal(
+                    f"{self.version} takes {', '.join(self.optimizers)} by name pattern, and not "
+                    f"{group.optimizer}; --for torch takes the groups of any optimizer"
+                )
+            for number in (n for n in NUMBERS if n not in self.carries):
+                one, other = (getattr(each, number) for each in (groups[0], group))
+                if one != other:
+                    raise Refusal(
+                        f"{self.version} has no {number} by pattern, and {groups[0].role} takes "
+                        f"{one} where {group.role} takes {other}; --for torch has a place for it"
+                    )
+        return self._module(patterns) if self.write is None else self.write(patterns)
+
+    def _module(self, patterns: Patterns) -> str:
+        """The rule, lines of the forward pass, the groups and the initial sizes, in Python."""
+        groups = patterns.rows
+        texts = [filled(self.group, **self._places(group, patterns)) for group in groups]
+        own = {"lr": repr(patterns.lr), "weight_decay": repr(patterns.weight_decay)}
+        places = {**self._places(groups[0], patterns), **own, "groups": "\n".join(texts)}
+        runs = (
+            filled("    (\n        $names,\n        $runs,\n    ),", names=called(t), runs=f"{r}")
+            for r, t in patterns.starts.items()
+        )
+        head = [f'"""{patterns.model} for {self.version}.', "", patterns.about, '"""', ""]
+        head += ["import re", "", "import torch", *self.imports, ""]
+        head += (f"# In the forward pass: {line}" for line in patterns.lines)
+        head += (f"# Note: {remark}" for remark in patterns.remarks)
+        drawn = filled(STARTS, runs="\n".join(runs))
+        parts = "\n".join(head), getsource(names), filled(self.whole, **places), drawn
+        return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+    def _places(self, group: Pattern, whole: Patterns) -> dict[str, str]:
+        """The texts of a pattern, by their places."""
+        shell = (
+            g for n in group.names if "$globs" in self.group for g in globs(n, whole.parameters)
+        )
+        more = {name: group.numbers.get(name) for name in ("eps", "betas")}
+        return {
+            **{name: repr(value) for name, value in vars(group).items()},
+            "role": group.role,
+            "optimizer": (self.optimizers or {}).get(group.optimizer, group.optimizer),
+            "names": called(group.names),
+            "globs": "\n".join(f'"{text}",' for text in shell),
+            "more": "\n".join(f"{name}={v!r}," for name, v in more.items() if v is not None),
+        }
+
+
+def called(templates: Iterable[str]) -> str:
+    """A call of ``names``, as code."""
+    texts = [f'"{template}"' for template in templates]
+    lines = "".join(f"    {text},\n" for text in texts)
+    return f"names({texts[0]})" if len(texts) == 1 else f"names(\n{lines})"
+
+
+def filled(template: str, **places: str) -> str:
+    """The template with texts in their places, each line of a text as far in as the first."""
+    lines = []
+    for line in template.split("\n"):
+        space = line[: len(line) - len(line.lstrip())]
+        text = re.sub(r"\$(\w+)", lambda place: places[place[1]], line)
+        if text.strip() or not line.strip():
+            lines.append(text.replace("\n", f"\n{space}"))
+    return "\n".join(lines)
+
+
+@cache
+def trainers() -> Mapping[str, Trainer]:
+    return Folder(Path(__file__).parent / "forms", Trainer)
+
+
+def trainer(name: str) -> Trainer:
+    """The trainer of a name; raises :class:`InputError` with those that there are."""
+    return choose("trainer", name, trainers())

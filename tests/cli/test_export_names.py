@@ -1,0 +1,80 @@
+"""``export MODEL --for`` on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.trainers.trainer import trainers
+
+BASE = ("--depth", "4", "--width", "32", "--base-width", "16", "--base-depth", "2")
+SOURCE = """
+import torch
+from torch import nn
+def make(depth, width=32):
+    layer = nn.TransformerEncoderLayer(width, 2, 4 * width, batch_first=True, norm_first=True)
+    stack = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
+    ids = torch.arange(8)[None]
+    return nn.Sequential(nn.Embedding(11, width), stack, nn.Linear(width, 11)), ids
+def odd(depth):
+    return nn.Sequential(nn.Conv1d(8, 8, 3), nn.Conv1d(8, 8, 3)), torch.randn(2, 8, 16)
+"""
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
+    return "mine.py:make"
+
+
+@pytest.mark.parametrize("trainer", sorted(set(trainers()) - {"automodel"}))
+def test_the_text_of_a_trainer_is_data_and_the_notes_are_not(cli, model, trainer):
+    words = (
+        "export",
+        model,
+        "--for",
+        trainer,
+        *BASE,
+        "--weight-decay",
+        "0.1",
+        "--betas",
+        "0.9,0.9",
+    )
+    told = cli(*words)
+    assert told.code == 0 and "note: query+key+value are packed" in told.err
+    assert "pre-ln under adamw, 4 layers of the encoder, over a base of width 16 and depth 2" in (
+        told.out
+    )
+    assert "[0-9]" in told.out or r"\d+" in told.out or trainer in ("olmo-core", "megatron")
+    if trainer == "optax":
+        groups = json.loads(told.out)["groups"]
+        assert {row["lr"] for row in groups} > {0.001} and groups[0]["betas"] == [0.9, 0.9]
+    else:
+        compile(told.out, "rule.py", "exec")
+    assert cli(*words) == told, "the same model is drawn each time"
+    assert cli(*words, "-o", "rule.txt", "--quiet").out == ""
+    assert Path("rule.txt").read_text(encoding="utf-8") == told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ("{} --for automodel --weight-decay 0.1", 4, "nemo-automodel 0.7.0 has no eps by pattern"),
+        ("{}", 2, "a MODEL needs --for; valid are: automodel, fairseq2, megatron"),
+        ("{} --for torchtitn", 2, "unknown trainer 'torchtitn'"),
+        ("{} --for torch --placement pre-ln", 2, "placement was given with a MODEL, which is read"),
+        ("{} --for torch --vocab 11", 2, "vocab was given with a MODEL, which is read"),
+        ("{} --for torch --depth 4,2", 2, "depth '4,2' is not a whole number"),
+        ("{} --for torch --betas 0.9", 2, "betas '0.9' are not two numbers"),
+        ("{} --for torchtitan --optimizer lamb", 4, "takes adamw, adam by name pattern, and not l"),
+        ("none.py:make --for torch", 2, "none.py"),
+        ("mine.py:odd --for torch", 2, "no sum of the form"),
+        ("--for torch --optimizer adam --depth 4", 2, "for was given without a MODEL"),
+        ("--lr 1 --optimizer adam --depth 4", 2, "lr was given without a MODEL"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(cli, model, words, code, says):
+    told = cli("export", *words.format(model).split())
+    assert (told.code, told.out, told.err.count("\n")) == (code, "", 1), told
+    assert says in told.err

@@ -1,0 +1,150 @@
+"""The guide's commands and code run, and the libraries that it names keep the groups' rates."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from matchers import executed
+
+from deepnet_theory.cli import main
+from deepnet_theory.trainers.trainer import trainers
+
+GUIDE = Path(__file__).parents[2] / "docs" / "trainers.md"
+MODEL = """
+import sys
+sys.path.insert(0, {tests!r})
+import torch
+from written_models import GPT, Llama
+def make(depth, width):
+    return Llama(depth, d=width), torch.arange(16)[None]
+"""
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE.read_text("utf-8"), re.M | re.S)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = MODEL.format(tests=str(Path(__file__).parents[1]))
+    (tmp_path / "model.py").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def run(line):
+    assert main([*line.split()[1:], "--quiet"]) == 0, line
+
+
+def test_every_command_of_the_guide_runs(folder):
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    assert {re.search(r"--for (\S+)", line)[1] for line in lines} == set(trainers())
+    for line in lines:
+        run(line)
+        assert Path(line.split()[-1]).stat().st_size > 1000
+
+
+def test_the_guide_has_every_trainer_with_its_version():
+    for name, one in trainers().items():
+        row = re.search(rf"^\| \[`{name}`\]\(#{name}\) \| (.*?) \|", GUIDE.read_text("utf-8"), re.M)
+        assert row and one.version.endswith(row[1].split()[-1]), name
+
+
+def exported(folder, monkeypatch):
+    """The text for torch, and a model with the names that it is of."""
+    run(blocks("sh")[0])
+    import model
+
+    return executed(Path("rule.py").read_text("utf-8"), monkeypatch), model.make(8, 64)[0]
+
+
+def rates(optimizer):
+    return [group["lr"] for group in optimizer.param_groups]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trainer_of_hugging_face_keeps_the_groups(folder, monkeypatch):
+    """get_decay_parameter_names regroups the parameters of an optimizer that it makes itself."""
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    monkeypatch.syspath_prepend(str(folder))
+    rule, model = exported(folder, monkeypatch)
+    rule.initialise(model)
+    optimizer = torch.optim.AdamW(rule.parameter_groups(model))
+    before = rates(optimizer)
+    arguments = transformers.TrainingArguments("out", report_to=[], use_cpu=True, max_steps=4)
+    given = transformers.Trainer(model, arguments, optimizers=(optimizer, None))
+    given.create_optimizer_and_scheduler(4)
+    assert rates(given.optimizer) == before and len(set(before)) > 2
+    given.lr_scheduler.step()
+    assert [now / was for now, was in zip(rates(given.optimizer), before, strict=True)] == (
+        pytest.approx([0.75] * len(before))
+    )
+    own = transformers.Trainer(model, arguments)
+    own.create_optimizer()
+    assert len(set(rates(own.optimizer))) == 1, "without them every parameter takes one rate"
+
+
+def test_the_lines_for_lightning_and_nanogpt_keep_the_ratios(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    rule, model = exported(folder, monkeypatch)
+    (body,) = (block for block in blocks("python") if "configure_optimizers" in block)
+    found = {"torch": torch, "rule": rule}
+    exec(body, found)
+    (optimizer,), (schedule,) = found["configure_optimizers"](SimpleNamespace(model=model, steps=4))
+    before = rates(optimizer)
+    optimizer.step()
+    schedule.step()
+    after = rates(optimizer)
+    assert after[0] < before[0]
+    assert [a / b for a, b in zip(after, before, strict=True)] == pytest.approx(
+        [after[0] / before[0]] * len(before)
+    )
+    # nanoGPT's loop sets every rate; the patched line is the one that keeps them apart
+    (line,) = re.findall(r"^\+ +(param_group\['lr'\] = .*)", GUIDE.read_text("utf-8"), re.M)
+    for param_group in optimizer.param_groups:
+        exec(line, {"param_group": param_group, "lr": 1e-3})
+    assert rates(optimizer) == pytest.approx(before)
+
+
+def flax_names(model):
+    """A tree as flax's Llama has it: kernels, scales and embeddings."""
+    tree = {}
+    for name, p in model.named_parameters():
+        *owners, leaf = name.split(".")
+        kind = "embedding" if "wte" in name else "scale" if p.dim() == 1 else "kernel"
+        at = tree
+        for owner in owners:
+            at = at.setdefault(owner, {})
+        at[kind if leaf == "weight" else leaf] = p.detach().numpy()
+    return tree
+
+
+def test_optax_steps_each_leaf_with_its_own_numbers(folder, monkeypatch):
+    """One step of optax's partition on flax's names: Adam's first, of each leaf's rate and ε."""
+    pytest.importorskip("optax")
+    jax = pytest.importorskip("jax")
+    monkeypatch.syspath_prepend(str(folder))
+    _, model = exported(folder, monkeypatch)
+    run(next(block.strip() for block in blocks("sh") if "--for optax" in block))
+    (code,) = (block for block in blocks("python") if "optax" in block)
+    found = {}
+    exec(code, found)
+    tree, g = flax_names(model), 1e-8
+    by_name = json.loads(Path("rule.json").read_text("utf-8"))["groups"]
+    gradients = jax.tree_util.tree_map(lambda leaf: g + 0 * leaf, tree)
+    updates, _ = found["optimizer"].update(gradients, found["optimizer"].init(tree), tree)
+    steps = set()
+    for name, _ in model.named_parameters():
+        leaf = updates
+        for key in name.split(".")[:-1]:
+            leaf = leaf[key]
+        (values,) = leaf.values()
+        (own,) = (row for row in by_name if re.search(row["names"], name))
+        wanted = -own["lr"] * g / (g + own["eps"])
+        assert float(values.min()) == pytest.approx(wanted, rel=1e-4), name
+        steps.add(wanted)
+    assert len(steps) == len(by_name) > 3

@@ -1,0 +1,163 @@
+"""Patterns of parameter names: what they generalise, what they match, what they refuse."""
+
+import re
+import string
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from written_models import GPT, Llama, post
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.trainers.patterns import (
+    WRAPPERS,
+    generalised,
+    globs,
+    names,
+    patterns_of,
+)
+
+IDS = torch.randint(61, (2, 16), generator=torch.Generator().manual_seed(0))
+WORDS = st.text(string.ascii_lowercase, min_size=1, max_size=3)
+NAMES = st.lists(st.one_of(WORDS, st.integers(0, 11).map(str)), min_size=1, max_size=5).map(
+    ".".join
+)
+NUMBERED = st.dictionaries(NAMES, st.integers(0, 2), min_size=1, max_size=12)
+
+
+def constants(model, **given):
+    made = {"closure": "complete", "placement": "pre-ln", "stack": "decoder", "norm": "layer"}
+    given = made | given
+    return dt.export(
+        dt.Selection("adamw", **{k: given.pop(k) for k in made}, **given.pop("more", {})),
+        len(model.h), width=32, heads=4, vocab=61, **given,
+    )  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(NUMBERED)
+def test_each_name_is_found_by_one_pattern_and_it_has_its_value(numbers):
+    made = generalised(numbers)
+    assert set(made) == set(numbers.values())
+    for name, value in numbers.items():
+        assert [v for v, own in made.items() if re.search(names(*own), name)] == [value]
+        assert [v for v, own in made.items() if re.match(names(*own), name)] == [value]
+
+
+@settings(max_examples=60)
+@given(NUMBERED, st.data())
+def test_wrappers_change_no_pattern(numbers, data):
+    made = generalised(numbers)
+    for name, value in numbers.items():
+        words = []
+        for word in name.split("."):
+            if not word.isdigit():
+                words += data.draw(st.lists(st.sampled_from(WRAPPERS), max_size=2))
+            words.append(word)
+        prefix = data.draw(st.sampled_from(["", "module.", "module.module."]))
+        written = prefix + ".".join(words)
+        assert [v for v, own in made.items() if re.search(names(*own), written)] == [value]
+
+
+@settings(max_examples=60)
+@given(NUMBERED, st.sampled_from(("", *WRAPPERS)), st.sampled_from((-1, 1)))
+def test_a_shell_pattern_matches_its_own_names_alone(numbers, wrapper, count):
+    made = generalised(numbers)
+    known = [name for own in made.values() for name in own]
+    for template in known:
+        try:
+            patterns = globs(template, numbers)
+        except Refusal:
+            continue
+        for name in numbers:
+            written = name.replace(".", f".{wrapper}." if wrapper else ".", count)
+            own = bool(re.search(names(template), name))
+            found = sum(fnmatchcase(written, pattern) for pattern in patterns)
+            assert found == own or (own and wrapper), (patterns, written)
+
+
+def test_layers_that_differ_keep_their_indices():
+    numbers = {f"h.{i}.q.weight": i == 0 for i in range(3)}
+    numbers |= {f"h.{i}.mlp.{at}.weight": at for i in range(3) for at in (3, 5)}
+    made = generalised(numbers)
+    assert made[True] == ("h.0.q.weight",) and made[False] == ("h.1.q.weight", "h.2.q.weight")
+    assert made[3] == ("h.#.mlp.3.weight",) and made[5] == ("h.#.mlp.5.weight",)
+
+
+def test_a_pattern_without_a_name_and_a_name_without_a_pattern_are_errors():
+    model = GPT()
+    made = patterns_of(model, constants(model), 1e-3, inputs=IDS)
+    own = [name for name, _ in model.named_parameters()]
+    assert made.resolve(own).keys() == set(own)
+    with pytest.raises(InputError, match=r"no pattern matches the parameter 'h.0.lora.weight'"):
+        made.resolve([*own, "h.0.lora.weight"])
+    with pytest.raises(InputError, match=r"the pattern 'ln_f.weight' matches no parameter"):
+        made.resolve(name for name in own if name != "ln_f.weight")
+    planted = replace(made, rows=(replace(made.rows[0], names=("h.#.attn.c_atn.weight",)),))
+    with pytest.raises(InputError, match="c_attn"):
+        planted.resolve(own)
+
+
+class Wrapped(nn.Module):
+    def __init__(self, inner, name):
+        super().__init__()
+        self.add_module(name, inner)
+        self.name = name
+
+
+def wrapped(model, name):
+    """Every module of a model but its lists within a wrapper that calls its child by this name."""
+    for called, child in list(model.named_children()):
+        inner = wrapped(child, name)
+        setattr(model, called, inner)
+    return model if isinstance(model, nn.ModuleList) else Wrapped(model, name)
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_wrapped_model_takes_the_same_numbers(wrapper):
+    model = Llama()
+    made = patterns_of(model, constants(model, norm="rms", more={"layer": LAYER}), 1.0, inputs=IDS)
+    by = {p: made.resolve(own)[name] for own in [dict(model.named_parameters())]
+          for name, p in own.items()}  # fmt: skip
+    whole = wrapped(model, wrapper)
+    again = made.resolve(dict(whole.named_parameters()))
+    assert {p: again[name] for name, p in whole.named_parameters()} == by
+
+
+LAYER = "attention,ffn:swiglu"
+
+
+def test_a_compiled_model_is_read_as_what_it_compiles():
+    model = GPT()
+    made = patterns_of(Wrapped(model, "_orig_mod"), constants(model), 1.0, inputs=IDS)
+    assert made.rows == patterns_of(GPT(), constants(model), 1.0, inputs=IDS).rows
+
+
+def test_a_tied_matrix_has_one_name():
+    model = GPT(tied=True)
+    made = patterns_of(model, constants(model, tied_head=True), 1.0, inputs=IDS)
+    assert made.resolve(dict(model.named_parameters()))["wte.weight"].lr == 1.0
+    assert "lm_head.weight" not in [name for row in made.rows for name in row.names]
+    assert any("logits = logits *" in line for line in made.lines)
+
+
+def test_alpha_is_a_line_where_the_placement_has_one():
+    model = GPT(line=post, final=False)
+    made = patterns_of(model, constants(model, placement="post-ln"), 1.0, inputs=IDS)
+    alpha = constants(model, placement="post-ln").parts[0].sublayers[0].alpha
+    assert f"x = norm({alpha:.6g}*x + branch(x))  # attention of the decoder" in made.lines
+
+
+def test_a_hybrid_takes_the_numbers_of_its_optimizers():
+    model = GPT()
+    rates = {"muon": 0.02, "adamw": 1e-3}
+    made = patterns_of(
+        model, constants(model), rates, inputs=IDS, optimizers={"hidden": "muon", "*": "adamw"}
+    )
+    by = made.resolve(dict(model.named_parameters()))
+    assert by["h.0.mlp.c_fc.weight"].optimizer == "muon" and by["wte.weight"].optimizer == "adamw"

@@ -1,0 +1,144 @@
+"""Each trainer's own rule resolves what is exported for it to the numbers of parameter_groups."""
+
+from functools import cache
+
+import pytest
+import torch
+from matchers import RULES, executed
+from models.test_public_models import READ
+from written_models import GPT, Llama, post
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.models import read
+from deepnet_theory.models.applying import is_tied
+from deepnet_theory.sizes.wanted import selection_of
+from deepnet_theory.trainers.patterns import patterns_of
+from deepnet_theory.trainers.trainer import trainers
+
+IDS = torch.randint(61, (2, 9), generator=torch.Generator().manual_seed(0))
+WRITTEN = {
+    "nanoGPT": lambda: (GPT(3, d=16), IDS),
+    "nanoGPT, tied": lambda: (GPT(3, d=16, tied=True), IDS),
+    "a Llama by hand": lambda: (Llama(3, d=16), IDS),
+    "post-LN": lambda: (GPT(3, post, d=16, final=False, bias=True), IDS),
+}
+MODELS = WRITTEN | {name: make for name, (make, _) in READ.items()}
+QUICK = {*WRITTEN, "Llama", "GPT2", "Bert", "T5", "torch.nn", "Mixtral"}
+LR, DECAY = 1e-3, 0.1
+REFUSED = {"norms before a branch and on its sum"}  # no rule has both
+NO_WIDTH = {"Mixtral", "Qwen 3 MoE", "OLMoE", "Qwen 2 MoE", "DeepSeek V3"}  # a router has no law
+
+
+@cache
+def exported(name, optimizer="adamw"):
+    """A model, its patterns, and what parameter_groups gives each of its parameters."""
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    reading = read(model, inputs)
+    layers = list(reading.layers.values())
+    base = None if name in NO_WIDTH else (8, [1] * len(layers))
+    constants = dt.export(
+        selection_of(reading, optimizer), layers, width=16, heads=16, vocab=61, base=base,
+        tied_head=is_tied(reading),
+    )  # fmt: skip
+    decay = DECAY if optimizer == "adamw" else 0.0
+    given = {"weight_decay": decay, "betas": (0.9, 0.95) if optimizer == "adamw" else None}
+    made = patterns_of(model, constants, LR, inputs=inputs, **given)
+    own = {p: called for called, p in model.named_parameters()}
+    groups = dt.parameter_groups(model, LR, weight_decay=decay)
+    expected = {
+        own[p]: (optimizer, g["lr"], g.get("eps"), g["weight_decay"], given["betas"])
+        for g in groups
+        for p in g["params"]
+    }
+    return model, made, expected
+
+
+def cell(name, trainer, optimizer, patch):
+    """Equal, or the sentence that refuses it."""
+    model, made, expected = exported(name, optimizer)
+    try:
+        text = trainers()[trainer].text(made)
+    except Refusal as refused:
+        return str(refused)
+    found = RULES[trainer](model, text, patch)
+    assert found.keys() == expected.keys()
+    for parameter, numbers in expected.items():
+        kind, *values = found[parameter]
+        assert kind == numbers[0], parameter
+        for value, number in zip(values, numbers[1:], strict=True):
+            multiple = trainer in ("megatron", "automodel") and isinstance(number, float)
+            # a multiple is rounded once more
+            assert value == (pytest.approx(number, rel=1e-12) if multiple else number), parameter
+    return "equal"
+
+
+@pytest.mark.filterwarnings("ignore:query:UserWarning", "ignore:gate:UserWarning")
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MODELS]
+)
+def test_a_trainer_resolves_the_numbers_of_parameter_groups_or_refuses(name, monkeypatch):
+    if name in REFUSED:
+        with pytest.raises(Refusal, match="the constants are for"):
+            exported(name)
+        return
+    cells = {trainer: cell(name, trainer, "adamw", monkeypatch) for trainer in RULES}
+    assert cells.keys() == trainers().keys()
+    assert "has no eps by pattern" in cells.pop("automodel")
+    assert set(cells.values()) == {"equal"}, cells
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_sgd_has_no_epsilon_to_carry(name, monkeypatch):
+    cells = {trainer: cell(name, trainer, "sgd", monkeypatch) for trainer in RULES}
+    equal = {trainer for trainer, found in cells.items() if found == "equal"}
+    assert equal == {"torch", "automodel", "optax"}, cells
+    assert "takes adamw by name pattern, and not sgd" in cells["fairseq2"]
+
+
+@pytest.mark.parametrize("planted", ["lr", "eps", "weight_decay", "optimizer", "betas"])
+def test_a_number_that_is_not_carried_is_said(planted):
+    from dataclasses import replace
+
+    _, made, _ = exported("nanoGPT")
+    form = trainers()["torchtitan"]
+    less = replace(form, carries=tuple(n for n in form.carries if n != planted))
+    values = {"lr": 0.5, "eps": 0.5, "weight_decay": 0.5, "optimizer": "adam", "betas": (0.5, 0.5)}
+    other = replace(made.rows[0], **{planted: values[planted]})
+    with pytest.raises(Refusal, match=f"has no {planted} by pattern"):
+        less.text(replace(made, rows=(other, *made.rows)))
+
+
+def test_a_planted_error_is_seen(monkeypatch):
+    """The rules see a rate that is not the group's, and a name that no pattern has."""
+    from dataclasses import replace
+
+    model, made, expected = exported("nanoGPT")
+    rows = (replace(made.rows[0], lr=2 * made.rows[0].lr), *made.rows[1:])
+    for name, rule in RULES.items():
+        if name == "automodel":
+            continue
+        text = trainers()[name].text(replace(made, rows=rows))
+        assert rule(model, text, monkeypatch) != expected, name
+        text = trainers()[name].text(replace(made, rows=made.rows[1:]))
+        try:
+            assert rule(model, text, monkeypatch).keys() != expected.keys(), name
+        except ValueError as error:  # torch's form finds it by itself
+            assert "no pattern matches" in str(error)
+
+
+@pytest.mark.filterwarnings("ignore:query:UserWarning")
+@pytest.mark.parametrize("name", ["nanoGPT", "a Llama by hand"])
+def test_the_initial_sizes_are_those_of_apply_(name, monkeypatch):
+    """A model that the exported code draws follows the constants, and no other one does."""
+    model, inputs = MODELS[name]()
+    reading = read(model, inputs)
+    c = dt.export(selection_of(reading, "adamw"), 3, width=16, heads=16, vocab=61)
+    made = executed(trainers()["torch"].text(patterns_of(model, c, LR, inputs=inputs)), monkeypatch)
+    torch.manual_seed(1)
+    fresh, _ = MODELS[name]()
+    assert dt.audit(fresh, inputs, constants=c).verdict == "REFUTED"
+    made.initialise(fresh)
+    found = dt.audit(fresh, inputs, constants=c)
+    assert found.verdict == "SUPPORTED", found.findings
