@@ -231,6 +231,7 @@ PRACTICE = Grammar(
     ("eta", "g", "theta", "epsilon", "decay"),
     UPDATE.functions,
 )
+KEPT = Grammar("an update of averages", ("eta", "g", "theta", "v", "memory"), UPDATE.functions)
 DEPTH = Grammar(
     purpose="an expression in the depth",
     symbols=("N", "M"),

@@ -5,6 +5,7 @@ An update is real: no root or logarithm of what may be negative, which its terms
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,6 +13,7 @@ from functools import cached_property
 
 from deepnet_theory.definitions.discovery import builtin, choose
 from deepnet_theory.definitions.expression import (
+    KEPT,
     PRACTICE,
     UPDATE,
     Call,
@@ -54,7 +56,8 @@ class Optimizer:
     weight decay) too; ``epsilon`` is the library's default, None where there is none that one
     number could set. Without them there is no epsilon, and the weight decay is decoupled.
     ``at_zero`` is the first update that a library takes for a parameter of zeros, where the
-    expression would leave it there.
+    expression would leave it there. ``kept`` is the step of many that have an average: g is that of
+    the gradients, v that of their squares, and ``memory`` 1 - beta, where g is a sum of them.
     """
 
     name: str = ""
@@ -67,6 +70,7 @@ class Optimizer:
     practice: str = ""
     epsilon: float | None = None
     at_zero: str = ""
+    kept: str = ""
 
     def __post_init__(self) -> None:
         missing = {"eta"} - self.expression.names
@@ -75,7 +79,7 @@ class Optimizer:
                 f"the update {shown(self.update)} does not contain eta, the learning rate"
             )
         refuse_unless_real(self.expression)
-        _ = self.practised, self.from_zero
+        _ = self.practised, self.from_zero, self.averaged
 
     @cached_property
     def expression(self) -> Expression:
@@ -91,6 +95,12 @@ class Optimizer:
     def from_zero(self) -> Expression:
         """The first update of a parameter that is 0."""
         return UPDATE.parse(self.at_zero) if self.at_zero else self.expression
+
+    @cached_property
+    def averaged(self) -> Expression | None:
+        """The step of many in averages; None where nothing is kept that a beta forgets."""
+        summed = re.sub(r"\bg\b", "(g/memory)", self.update) if self.momentum else ""
+        return KEPT.parse(self.kept or summed) if self.kept or summed else None
 
     @cached_property
     def practised(self) -> Expression:

@@ -23,7 +23,7 @@ import numpy as np
 from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.expression import Node
-from deepnet_theory.definitions.optimizer import Optimizer
+from deepnet_theory.definitions.optimizer import Optimizer, above_floors
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof import explicit
@@ -40,7 +40,7 @@ BATCHES = (1, 4, 16)
 SHAPE, DRAWS, REPLICAS = (4, 6), 1 << 10, 4  # draws of each of the replicas
 FAINT_SIGNAL, FAINT_NOISE = 0.08, 0.001  # at most, where the other one is 1
 NEAR = 0.02  # how far a measured power may be from the printed one
-HALVED = 1e4  # samples after which an average keeps half of a gradient
+SPAN, SAMPLES, FAINT_MEAN = 400, 2000, 0.02  # of an average, of a run, and a gradient's mean in it
 WITHOUT = "its gradient is 0 in every sample"
 
 
@@ -69,6 +69,20 @@ def sampled(
     u = explicit.evaluated(update, toward + spread * xi, theta * (not at_zero), eta=1.0)
     signal, moment = -(u.mean(1) * toward), (u**2).mean(1) * curvature
     return signal.sum((1, 2)), moment.sum((1, 2))
+
+
+@lru_cache(maxsize=64)
+def moved(step: Node, batch: int) -> Array:
+    """How far the same samples, in batches, move matrices by a step of averages over SPAN."""
+    draw, memory = np.random.default_rng(2), batch / SPAN
+    theta, *xi = draw.normal(size=(SAMPLES + 1, REPLICAS, 2, *SHAPE))
+    g, v, total = np.zeros_like(theta), np.full_like(theta, 1 / batch), np.zeros_like(theta)
+    for first in range(0, SAMPLES, batch):
+        sample = FAINT_MEAN + np.mean(xi[first : first + batch], axis=0)
+        g, v = g + memory * (sample - g), v + memory * (sample**2 - v)
+        total += explicit.evaluated(step, g, theta, eta=1.0, v=v, memory=memory)
+    lengths: Array = explicit.norms(total).mean(1)
+    return lengths
 
 
 def power(of: Callable[[int], Any]) -> Array:
@@ -133,8 +147,11 @@ class OfRole:
             entries = {batch: mean + FAINT_NOISE * xi / math.sqrt(batch) for batch in BATCHES}
             theta = np.ones(1)
             shown["epsilon"] = close(power(lambda b: explicit.as_large(terms, entries[b], theta)))
-        if self.optimizer.momentum != 0:
-            shown["memory"] = close(power(lambda batch: 1 - 0.5 ** (batch / HALVED)))
+        if self.optimizer.averaged is not None:
+            step = above_floors(self.optimizer.averaged.root)
+            far = power(lambda batch: moved(step, batch))
+            shown["memory"] = close(power(lambda batch: -math.expm1(-batch / SPAN)))
+            shown["memory_rate"] = close(-far) if self.dominant else shown["rate"]
         if self.is_matrix:
             shown["decay"] = close(1 - rate)  # T updates by eta*lambda*theta
             if self.dominant or explicit.is_additive(self.update):

@@ -201,6 +201,7 @@ POWERS = {
     "coupled_decay": "coupled decay",
     "epsilon": "epsilon",
     "memory": "1 - beta",
+    "memory_rate": "rate with it",
 }
 
 

@@ -35,7 +35,7 @@ DOMINANT, NO_NOISE = GRADIENT_NOISE
 B = Monomial.of("B")
 T = ONE / B  # updates over a fixed number of samples
 RATE, DECAY, COUPLED = (Monomial.of(name) for name in ("rate", "decay", "coupled_decay"))
-POWERS = ("rate", "decay", "coupled_decay", "epsilon", "memory")
+POWERS = ("rate", "decay", "coupled_decay", "epsilon", "memory", "memory_rate")
 
 
 class InBatch(Degrees):
@@ -83,8 +83,9 @@ class BatchTable:
             "weight decay: over these updates it takes the same share of a matrix, beside the "
             "update (weight decay) or inside the gradient (coupled decay)",
             "epsilon is as large as what it is added to",
-            "1 - beta: an average spans the same number of samples. At 1/(1 - beta) times the "
-            "batch beta is 0, and the rule ends",
+            "learning rate: at betas that stay. Where 1 - beta takes its factor, so that averages "
+            "span the same number of samples, the rate takes the one beside it; at 1/(1 - beta) "
+            "times the batch beta is 0, and the rule ends",
         )
 
     @property
@@ -141,8 +142,13 @@ def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
         update=update,
         rate=solution.values["rate"],
         epsilon=_epsilon(optimizer, place.starts_at_zero, gradient),
-        memory=None if optimizer.momentum == 0 else ONE / T,
     )
+    if optimizer.averaged is not None:
+        # an average over as many samples is the same at every B
+        size = InBatch(False).value(above_floors(optimizer.averaged.root)).size
+        moved = gradient ** (2 * size.exponent("v")) * T ** -size.exponent("memory")
+        with_it = ONE / (T * moved) if noise == DOMINANT else row.rate
+        row = replace(row, memory=ONE / T, memory_rate=with_it)
     if not place.is_matrix:
         return row
     # a decay inside the gradient, without noise: a share of its own in a linear update alone

@@ -145,6 +145,7 @@ class ParameterRow:
     action: Monomial | None = None
     coupled_decay: Monomial | None = None
     memory: Monomial | None = None  # what 1 - beta is multiplied with
+    memory_rate: Monomial | None = None  # the rate where it is
     refused: str | None = None
     coupled_refused: str | None = None
     step: Step | None = None  # the update's law, in its own gradient, size and counts

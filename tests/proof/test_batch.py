@@ -5,13 +5,15 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+import torch
 from sympy import sympify
 
 from deepnet_theory.cli.deriving import derive
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.batch import BatchDerivation
 from deepnet_theory.sizes import batch as table_room
-from deepnet_theory.sizes.batch import POWERS, B
+from deepnet_theory.sizes.batch import POWERS, B, batch_rule
 from deepnet_theory.sizes.monomial import ONE
 
 EIGHTH = B ** Fraction(1, 8)
@@ -94,10 +96,37 @@ def test_the_json_has_what_programs_read():
         name: sympify(power)
         for name, power in {
             "rate": "sqrt(B)", "decay": "sqrt(B)", "coupled_decay": "1", "epsilon": "1/sqrt(B)",
-            "memory": "B",
+            "memory": "B", "memory_rate": "sqrt(B)",
         }.items()
     }  # fmt: skip
     assert {"noise-dominated", "independent-samples"} == {a["name"] for a in data["assumptions"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("adamw", lambda p, forgets: torch.optim.AdamW([p], 1.0, betas=(1 - forgets,) * 2)),
+        ("rmsprop", lambda p, forgets: torch.optim.RMSprop([p], 1.0, alpha=1 - forgets)),
+        ("momentum", lambda p, forgets: torch.optim.SGD([p], 1.0, momentum=1 - forgets)),
+        ("nesterov", lambda p, f: torch.optim.SGD([p], 1.0, momentum=1 - f, nesterov=True)),
+    ],
+)
+def test_the_library_moves_as_far_over_the_same_samples(name, made):
+    """Where 1 − β takes its factor, and the rate the one beside it, whatever the batch."""
+    row = batch_rule(Selection(optimizer=name)).row("fc1")
+    samples = 0.02 + torch.randn(2000, 256, generator=torch.Generator().manual_seed(0))
+    moved = []
+    for batch in (1, 8):
+        parameter = torch.nn.Parameter(torch.zeros(256))
+        optimizer = made(parameter, row.memory.at(B=batch) / 400)
+        optimizer.param_groups[0].update(lr=row.memory_rate.at(B=batch), weight_decay=0.0)
+        at = []
+        for one in samples.reshape(-1, batch, 256).mean(1):
+            parameter.grad = one
+            optimizer.step()
+            at.append(parameter.detach().clone())
+        moved.append(float((at[-1] - at[800 // batch]).norm()))  # once averages are full
+    assert moved[1] == pytest.approx(moved[0], rel=0.05)
 
 
 def test_with_other_dimensions_exponents_add():

@@ -2,13 +2,15 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import above_floors, optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.explicit import evaluated, unit_pair
 from deepnet_theory.sizes.batch import NO_NOISE, B, batch_rule
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.update import law
@@ -55,6 +57,28 @@ def test_the_degree_is_that_of_the_depth(name):
     still = batch_rule(selection, NO_NOISE)
     assert {r.rate for r in still.rows if not r.refused} == {ONE}  # stability binds
     assert still.row("query").decay == B
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        ("adamw", B**HALF),  # with 1 - beta times B; Malladi et al., arXiv 2205.10287
+        ("momentum", B**2),  # torch sums: eta/(1 - mu) is times B
+        ("lion", B), ("lamb", B), ("muon", B), ("sgd", None), ("shampoo", None),
+    ],
+)  # fmt: skip
+def test_the_rate_where_memory_spans_as_many_samples(name, rate):
+    row = batch_rule(Selection(optimizer=name)).row("fc1")
+    assert (row.memory, row.memory_rate) == (B if rate else None, rate)
+
+
+@pytest.mark.parametrize("name", [n for n, o in optimizers().items() if o.averaged])
+def test_an_average_of_one_gradient_gives_the_first_step(name):
+    """Up to a number, such as the share of a first gradient in what is kept."""
+    (g, theta), one = unit_pair(), optimizers()[name]
+    first = evaluated(above_floors(one.expression.root), g, theta, eta=1.0)
+    kept = evaluated(above_floors(one.averaged.root), g, theta, eta=1.0, v=g**2, memory=1.0)
+    np.testing.assert_allclose(kept * (first / kept).flat[0], first)
 
 
 def test_a_role_that_starts_at_zero_takes_the_library_s_own_step():

@@ -9,4 +9,5 @@ ADAFACTOR = Optimizer(
     source="Shazeer & Stern, arXiv 1804.04235",
     reference=Reference("torch.optim:Adafactor"),
     practice="-eta*(max(1/1000, rms(theta))*sign(g) + decay*theta)",
+    kept="-eta*max(1/1000, rms(theta))*g/sqrt(v)",
 )

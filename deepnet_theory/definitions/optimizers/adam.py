@@ -8,4 +8,5 @@ ADAM = Optimizer(
     reference=Reference("torch.optim:Adam"),
     practice="-eta*(g + decay*theta)/(abs(g + decay*theta) + epsilon)",
     epsilon=1e-08,
+    kept="-eta*g/sqrt(v)",
 )

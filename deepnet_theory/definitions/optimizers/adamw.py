@@ -8,4 +8,5 @@ ADAMW = Optimizer(
     reference=Reference("torch.optim:AdamW", options=(("weight_decay", 0.0),)),
     practice="-eta*(g/(abs(g) + epsilon) + decay*theta)",
     epsilon=1e-08,
+    kept="-eta*g/sqrt(v)",
 )

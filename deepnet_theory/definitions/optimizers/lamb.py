@@ -19,4 +19,5 @@ LAMB = Optimizer(
     ),
     epsilon=1e-06,
     at_zero="-eta*sign(g)",
+    kept="-eta*norm(theta)*g/sqrt(v)/norm(g/sqrt(v))",
 )

@@ -8,4 +8,5 @@ LION = Optimizer(
         "pytorch_optimizer:Lion", options=(("weight_decay", 0.0),), requires="verify"
     ),
     practice="-eta*(sign(g) + decay*theta)",
+    kept="-eta*sign(g)",
 )

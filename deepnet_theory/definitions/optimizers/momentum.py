@@ -7,4 +7,5 @@ MOMENTUM = Optimizer(
     source="Polyak, 1964",
     reference=Reference("torch.optim:SGD", options=(("momentum", 0.9),)),
     practice="-eta*(g + decay*theta)",
+    kept="-eta*g/memory",
 )

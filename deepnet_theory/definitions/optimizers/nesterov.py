@@ -6,4 +6,5 @@ NESTEROV = Optimizer(
     source="Nesterov, 1983",
     reference=Reference("torch.optim:SGD", options=(("momentum", 0.9), ("nesterov", True))),
     practice="-eta*(1 + 0.9)*(g + decay*theta)",
+    kept="-eta*g/memory",
 )

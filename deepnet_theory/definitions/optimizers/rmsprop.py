@@ -8,4 +8,5 @@ RMSPROP = Optimizer(
     reference=Reference("torch.optim:RMSprop"),
     practice="-eta*(g + decay*theta)/(sqrt(1 - 0.99)*abs(g + decay*theta) + epsilon)",
     epsilon=1e-08,
+    kept="-eta*g/sqrt(v)",
 )
