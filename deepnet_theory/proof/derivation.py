@@ -26,7 +26,6 @@ from deepnet_theory.proof.rule import SolvedRule, balances, route_of, rule_of, s
 from deepnet_theory.proof.seen import facts
 from deepnet_theory.proof.step import Relation, Step, join
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.exponents import predictions
 
 SCHEMA = "deepnet-theory/derivation/1"
 
@@ -74,6 +73,8 @@ class Derivation(Answer):
     @cached_property
     def predictions(self) -> Predictions:
         """The predicted exponents, with the premises that they rest on."""
+        from deepnet_theory.sizes.exponents import predictions
+
         # a degree 0 in g comes from dividing by the gradient's size, which libraries do with an ε
         of_optimizer = ("gradient-above-epsilon",) if self.table.rule.update.p == 0 else ()
         premises = dict.fromkeys((*self.assumptions, *map(assumption, of_optimizer)))

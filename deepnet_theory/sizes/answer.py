@@ -16,7 +16,6 @@ from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import COMPLETE, FIRST, TO_TRAIN_WITH, Row, Rule, closures
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import in_words
 from deepnet_theory.sizes.rule import solve_rule
@@ -170,7 +169,7 @@ class Answer(Displayed):
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         return (
-            *Exponents(self.selection, self.rule).warnings(),
+            *self.table.far_from_identity(),
             *self._of_premises(),
             *self._of_other_parameters(),
         )

@@ -162,11 +162,7 @@ class Layers:
 
     def far_from_identity(self) -> Iterator[str]:
         """One sentence where S·r² grows; nothing else."""
-        if (grows := self.independent) is not None and grows > 0:
-            yield (
-                f"the {self.part}'s S*r^2 grows as {self.depth}^({grows}): the near-identity "
-                "assumption fails, and with it the orders of magnitude here"
-            )
+        return table.far(self.part, self.depth, self.independent)
 
     @cached_property
     def moved(self) -> tuple[InLayers, ...]:

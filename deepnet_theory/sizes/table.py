@@ -212,6 +212,16 @@ class Table:
         states = {row.state for row in self.sublayers}
         return next(state for state in (UNSTABLE, LAZY, STABLE) if state in states)
 
+    def far_from_identity(self) -> Iterator[str]:
+        """Where S·r² grows with a depth, a sentence each.
+
+        It does not where the stream, which no norm takes back, grows with what is added to it.
+        """
+        for depth in self.selection.the_stack.depths:
+            for part in self.rule.parts if self.selection.the_placement.normalises_sum else ():
+                grows = max(part.squares(kind).exponent(depth) for kind in part.kinds)
+                yield from far(part.part.name, depth, grows)
+
     def at(self, **depth: int) -> dict[tuple[str, str], dict[str, ParameterConstants]]:
         """What every parameter starts and steps with at a depth, by part and sublayer."""
         found: dict[tuple[str, str], dict[str, ParameterConstants]] = {}
@@ -282,6 +292,15 @@ def largest(sizes: list[Monomial], depth: str) -> Monomial:
     """The size that grows fastest in the part's own depth, then in the other."""
     others = [d for d in DEPTHS if d != depth]
     return max(sizes, key=lambda size: [size.exponent(d) for d in (depth, *others)])
+
+
+def far(part: str, depth: str, grows: Fraction | None) -> Iterator[str]:
+    """A sentence where a part's S·r² grows as this power of a depth; nothing else."""
+    if grows is not None and grows > 0:
+        yield (
+            f"the {part}'s S*r^2 grows as {depth}^({grows}): the near-identity assumption fails, "
+            "and with it the orders of magnitude here"
+        )
 
 
 # ---- queries ----

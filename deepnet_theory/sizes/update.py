@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from deepnet_theory.definitions.expression import (
     MAX_EXPONENT,
@@ -48,6 +48,9 @@ from deepnet_theory.definitions.optimizer import Optimizer, above_floors, sign, 
 from deepnet_theory.definitions.outcome import Refusal, shown
 from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS
 from deepnet_theory.sizes.monomial import ONE, Monomial
+
+if TYPE_CHECKING:
+    from deepnet_theory.sizes.growth import Power as InLayers
 
 FULL, NONE = ALIGNMENTS
 LOW_RANK, FULL_RANK = RANKS
@@ -393,14 +396,7 @@ def _words(degree: Monomial) -> str:
     return " ".join(f"{name}^{degree.exponent(name)}" for name in ("eta", "g", "theta"))
 
 
-class Size(Protocol):
-    """What sizes have in common, monomials and those of every layer."""
-
-    def __mul__(self, other: Self, /) -> Self: ...
-    def __pow__(self, exponent: Fraction, /) -> Self: ...
-
-
-S = TypeVar("S", bound=Size)
+S = TypeVar("S", Monomial, "InLayers")  # sizes, of all layers alike or of each
 
 
 @dataclass(frozen=True)
