@@ -1,8 +1,8 @@
 """What ``certificate.py`` trains: the rule, standard practice and rules that are wrong.
 
 Decoders with RMS norms, SwiGLU and sinusoids, by ``build``; bytes of the standard library's
-modules; warm-up over a tenth of the steps, cosine to 0, no clipping, decay 0.1. A wrong rule is
-the rule's own table with other gains or rates, so that all of them agree at the base.
+modules; warm-up over a tenth of the steps, cosine to 0, no clipping, decay 0.1. The wrong rules are
+those of ``transfer --rivals`` (:mod:`deepnet_theory.sizes.rivals`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import math
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,11 +26,11 @@ from torch import Tensor
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.runtime import build
 from deepnet_theory.runtime.model import Model, sinusoids
+from deepnet_theory.sizes.rivals import WRONG as TABLE
+from deepnet_theory.sizes.rivals import Row, of_another, rows, standard, with_factors, wrong
 
 STD, DECAY, VOCAB, HEAD_WIDTH, FFN_RATIO = 0.02, 0.1, 256, 32, 2.6875
 SLOWER = 5  # Muon's rate over the one of AdamW for the other parameters
@@ -71,36 +71,9 @@ class Arm(NamedTuple):
         return self.name.endswith(STANDARD)
 
 
-class Known(NamedTuple):
-    """What a wrong rule knows of a parameter beside its row."""
-
-    width: float  # over the base's
-    depth: float
-    hidden: bool  # a matrix of a branch
-    scaled: bool  # one that β and κ multiply
-    kappa: float
-    gain_base: float  # the rule's at the base
-    small: float  # the gain that standard practice has
-    small_base: float
-    sgd: float  # the rate under SGD
-
-
 RULE, STANDARD = "the rule", "standard practice"
-MUON, POST = "Muon, the rule", "post-LN, the rule"
-# gain and rate of a parameter, in place of the table's
-CHANGED: dict[str, Callable[[ParameterConstants, Known], tuple[float, float]]] = {
-    "β² for β": lambda p, at: (p.gain * (p.gain / at.gain_base) ** at.scaled, p.rate),
-    "κ times N^(1/4)": lambda p, at: (p.gain, p.rate * at.depth ** (at.scaled / 4)),
-    "hidden rates times d^(1/2)": lambda p, at: (p.gain, p.rate * at.width ** (at.hidden / 2)),
-    "no κ": lambda p, at: (p.gain, p.rate / at.kappa),
-    "one rate for all roles": lambda p, at: (p.gain, 1.0),
-    "standard sizes": lambda p, at: (
-        at.gain_base * at.small / at.small_base if at.small else p.gain, p.rate,
-    ),
-    "rates of SGD": lambda p, at: (p.gain, at.sgd),
-    STANDARD: lambda p, at: (at.small or p.gain, 1.0),
-}  # fmt: skip
-WRONG = tuple(name for name in CHANGED if name != STANDARD)
+MUON, POST, SGD = "Muon, the rule", "post-LN, the rule", "the rule of SGD"
+WRONG = (*TABLE, SGD)
 ALL = (
     Arm(RULE, 8e-3),
     Arm(STANDARD, 2e-3),
@@ -130,60 +103,27 @@ def exported(arm: Arm, size: Size, form: Form, optimizer: str = "adamw") -> Cons
     )  # fmt: skip
 
 
-Row = tuple[int | None, str]  # the sublayer's index, None outside the stack; the parameter
-
-
-def rows(c: Constants) -> dict[Row, ParameterConstants]:
-    """Every row of the constants."""
-    (part,) = c.parts
-    found: dict[Row, ParameterConstants] = {(None, name): p for name, p in c.outer.items()}
-    for at, s in enumerate(part.sublayers):
-        found |= {(at, name): p for name, p in s.parameters.items()}
-    return found
-
-
-def small(c: Constants, at: int | None, name: str) -> float:
-    """The gain of a standard deviation of 0.02, over √(2N) for the last matrix; 0: no matrix."""
-    a, (part,), last = c.architecture, c.parts, 1
-    if at is None:
-        fans = [a.width, a.vocab] if name == "head" else []
-    else:
-        kind = sublayer(part.sublayers[at].kind)
-        ends = next(((m.fan_in, m.fan_out) for m in kind.matrices if m.name == name), ())
-        fans = [a.hidden_width if end == "hidden" else a.width for end in ends]
-        last = 2 * part.layers if name == kind.last_map[0] else 1
-    return STD * math.sqrt(sum(fans) / 2 / last)
-
-
 @cache
 def constants(arm: Arm, size: Size, form: Form) -> Constants:
-    """The constants of an arm: the rule's, or with other gains and rates and the same decay."""
+    """The constants of an arm: the rule's, a wrong rule's, or those of standard practice."""
     c, base = exported(arm, size, form), exported(arm, form.base, form)
-    change = CHANGED.get(STANDARD if arm.is_standard else arm.name)
-    if change is None:
+    if arm.name == SGD:
+        return of_another(c, base, *(exported(arm, at, form, "sgd") for at in (size, form.base)))
+    if arm.name in TABLE:
+        return wrong(arm.name, c, base)
+    if not arm.is_standard:
         return c
-    (part,), sgd, own = c.parts, rows(exported(arm, size, form, "sgd")), {}
-    at_base = rows(base)
-    for (at, name), p in rows(c).items():
-        s = None if at is None else part.sublayers[at]
-        scaled = s is not None and name in {m.name for m in sublayer(s.kind).scaled}
-        hidden = s is not None and name in {m.name for m in sublayer(s.kind).matrices}
-        gain, rate = change(p, Known(
-            size[0] / form.base[0], size[1] / form.base[1], hidden, scaled,
-            s.rate if s is not None and scaled else 1.0, at_base[at, name].gain or 1.0,
-            small(c, at, name), small(base, at, name), sgd[at, name].rate,
-        ))  # fmt: skip
-        decay = p.weight_decay * p.rate / rate
-        own[at, name] = replace(p, gain=gain, rate=rate, weight_decay=decay)
-    sublayers = []
-    for at, s in enumerate(part.sublayers):
-        gains = {m.name: own[at, m.name].gain for m in sublayer(s.kind).matrices}
-        parameters = {name: own[at, name] for name in s.parameters}
-        sublayers.append(replace(s, gains=gains, parameters=parameters))
-    outer = {name: own[None, name] for name in c.outer}
-    multiplier = 1.0 if "standard" in arm.name else c.head_multiplier
-    part = replace(part, sublayers=tuple(sublayers))
-    return replace(c, parts=(part,), outer=outer, head_multiplier=multiplier)
+    start, sizes = dict(rows(base)), {row: standard(c, row) for row, _ in rows(c)}
+    own = {
+        row: (STD * sizes[row] / start[row].gain if is_matrix(c, row) else 1.0, 1 / start[row].rate)
+        for row in sizes
+    }
+    return replace(with_factors(c, base, own), head_multiplier=1.0)
+
+
+def is_matrix(c: Constants, row: Row) -> bool:
+    """Whether standard practice has a size of its own for it."""
+    return standard(c, row) != 1
 
 
 @cache
@@ -194,14 +134,15 @@ def forecast(arm: Arm, size: Size, form: Form) -> tuple[float, float]:
     the base's best rate is the root mean square over the branch matrices of how far rate and size
     are from the rule's, in factors of 2.
     """
-    if arm.name not in CHANGED and not arm.is_standard:
+    if arm.name not in WRONG and not arm.is_standard:
         return 1.0, 0.0
-    own, own_base = (rows(constants(arm, at, form)) for at in (size, form.base))
-    rule, base = (rows(exported(arm, at, form, arm.optimizer)) for at in (size, form.base))
+    own, own_base = (dict(rows(constants(arm, at, form))) for at in (size, form.base))
+    c = exported(arm, size, form, arm.optimizer)
+    rule, base = dict(rows(c)), dict(rows(exported(arm, form.base, form, arm.optimizer)))
     off = [
         [math.log2(getattr(own[row], knob) / getattr(own_base[row], knob)
                    * getattr(base[row], knob) / getattr(rule[row], knob))
-         for row in rule if row[0] is not None and small(exported(arm, size, form), *row)]
+         for row in rule if row[0] is not None and is_matrix(c, row)]
         for knob in ("rate", "gain")
     ]  # fmt: skip
     squares = [x**2 + y**2 for x, y in zip(*off, strict=True)]

@@ -477,6 +477,8 @@ def _beside(
             kept[name] = [
                 c if is_it else o for c, o, is_it in zip(rule, each, pairs[0], strict=True)
             ]
+    if len(kept) == 1:
+        raise InputError(f"rivals was given for one size, where all rules are one: {places[0]}")
     keys, rho = [*map(depth_key, places)], _rho(Answer(for_training(selection)))
     made = [
         Candidate(name, rho, Built(name, dict(zip(keys, each, strict=True)), course))

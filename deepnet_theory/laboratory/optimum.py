@@ -268,8 +268,9 @@ def curve_of(
 # ---- would a wrong rule have been seen? ----
 
 PLANTED, ENOUGH = 1 / 8, 0.8  # the exponent of a best rate that is to be refuted, how often
-# The standard deviation of a seed's best rate at one size, in log η, by the results of Adam at
-# width 64 (benchmarks/results/transfer.md): what is expected before anything is trained.
+# The standard deviation of a seed's best rate at one size, in log η, from rates a factor 2 apart,
+# by the results of Adam at width 64 (benchmarks/results/transfer.md). It is expected before
+# anything is trained, and falls as 1 over the logarithm of the factor.
 SCATTER = 0.07
 
 
@@ -281,13 +282,13 @@ def power_of(half: float, seeds: int) -> float:
     return float(1 - nctdtr(seeds - 1, (PLANTED - TOLERANCE) * t / max(half, 1e-12), t))
 
 
-def expected_power(places: Sequence[Depth], seeds: int) -> float:
+def expected_power(places: Sequence[Depth], rates: Sequence[float], seeds: int) -> float:
     """The power to expect of the exponent that is known worst."""
-    worst = 0.0
+    worst, factor = 0.0, float(np.median(np.diff(np.log(rates)))) / math.log(2)
     for symbol in free_symbols(places):
         sizes = np.log([float(place[symbol]) for place in places])
         weights = slopes(sizes, np.eye(len(places)), groups_of(symbol, places))
-        worst = max(worst, SCATTER * float(np.linalg.norm(weights)) / math.sqrt(seeds))
+        worst = max(worst, SCATTER / factor * float(np.linalg.norm(weights)) / math.sqrt(seeds))
     return power_of(float(stdtrit(seeds - 1, (1 + CONFIDENCE) / 2)) * worst, seeds)
 
 

@@ -133,9 +133,11 @@ def planned(
     """What :func:`transfer_of` would train; a run that several rules share is the first one's."""
     trainers = {one.closure: one.trainer for one in (rule, *rivals)}
     first = Counter(names[0] for place in places for names in alike_at(place, trainers))
-    runs = {name: first[name] * len(wanted_rates(rates)) * seeds for name in trainers}
-    needed = next(n for n in count(2) if n == MOST_SEEDS or expected_power(places, n) >= ENOUGH)
-    return Plan(runs, tuple(left_out), seeds, expected_power(places, seeds), needed)
+    asked = wanted_rates(rates)
+    runs = {name: first[name] * len(asked) * seeds for name in trainers}
+    power = partial(expected_power, places, asked)
+    needed = next(n for n in count(2) if n == MOST_SEEDS or power(n) >= ENOUGH)
+    return Plan(runs, tuple(left_out), seeds, power(seeds), needed)
 
 
 def transfer_of(

@@ -65,7 +65,7 @@ def wrong(name: str, c: Constants, base: Constants) -> Constants:
                 kind is not None and row[1] in {m.name for m in kind.matrices},
             )
         )
-    return _with(c, base, factors)
+    return with_factors(c, base, factors)
 
 
 def of_another(c: Constants, base: Constants, other: Constants, its_base: Constants) -> Constants:
@@ -81,10 +81,12 @@ def of_another(c: Constants, base: Constants, other: Constants, its_base: Consta
     )
     c = replace(c, parts=(replace(c.parts[0], sublayers=sublayers),))
     c = replace(c, scores=other.scores, head_multiplier=other.head_multiplier)
-    return _with(c, base, factors)
+    return with_factors(c, base, factors)
 
 
-def _with(c: Constants, base: Constants, factors: Mapping[Row, tuple[float, float]]) -> Constants:
+def with_factors(
+    c: Constants, base: Constants, factors: Mapping[Row, tuple[float, float]]
+) -> Constants:
     """The constants with gains and rates that are the base's times factors."""
     (part,), start, own, sublayers = c.parts, dict(rows(base)), {}, []
     for row, p in rows(c):

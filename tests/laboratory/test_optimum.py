@@ -1,6 +1,7 @@
 """Best and failing rates of losses whose optimum is known, in depth and in width."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -173,10 +174,10 @@ def vertices(y):
     return 1e-3 * 2.0 ** (at[:, 0] + (low - high) / (2 * (low - 2 * least + high)))
 
 
-def by_one_curvature(y):
-    """The best rate (sizes, seeds) as it is taken now."""
-    rates = [1e-3 * 2**i for i in range(5)]
-    curves = [curve(n, rates, values, 3.146) for n, values in zip((4, 16), y, strict=True)]
+def by_one_curvature(y, step=1):
+    """The best rate (sizes, seeds) as it is taken now, from every rate or every other one."""
+    rates = [1e-3 * 2**i for i in range(5)][::step]
+    curves = [curve(n, rates, values[::step], 3.146) for n, values in zip((4, 16), y, strict=True)]
     return np.array([c.best_by_seed for c in with_best(curves, 3.146)])
 
 
@@ -194,7 +195,9 @@ def test_one_curvature_finds_an_eighth_with_half_the_seeds_and_no_exponent_where
     share, estimate = refuted(wrong, by_one_curvature)
     assert share > 0.5 and estimate == pytest.approx(1 / 8, abs=0.02)
     assert refuted(simulated(1 / 8, 16, 200, drawn), vertices)[0] < share
-    assert refuted(right, by_one_curvature)[0] <= 0.05
+    far, aside = partial(by_one_curvature, step=2), simulated(1 / 8, 4, 200, drawn)
+    assert refuted(aside, far)[0] > share  # three rates a factor 4 apart, with half of the seeds
+    assert max(refuted(right, best_of)[0] for best_of in (by_one_curvature, far)) <= 0.05
 
 
 @given(st.floats(-0.5, 0.5), st.floats(0.05, 1.0), st.floats(-1.0, 1.0))

@@ -81,6 +81,21 @@ def test_a_wrong_rule_in_the_place_of_the_rule_is_refuted():
     assert result.verdict is Verdict.REFUTED and "does not transfer" in result.because
 
 
+def test_an_interrupt_leaves_what_is_finished_undecided(monkeypatch):
+    train = Fake.train
+
+    def interrupted(self, place, rate, seed):
+        if place["N"] == 16 and self.name == "lossy":
+            raise KeyboardInterrupt
+        return train(self, place, rate, seed)
+
+    monkeypatch.setattr(Fake, "train", interrupted)
+    result = found(Fake("rule"), *WRONG)
+    assert result.exit_code == 130 and result.closures[0].verdict is Verdict.SUPPORTED
+    assert [str(one.verdict) for one in result.rivals] == ["REFUTED", "REFUTED", "UNDECIDED"]
+    assert result.rivals[2].gap is None and "UNDECIDED" in str(result)
+
+
 def test_the_base_is_trained_once_and_must_be_bracketed():
     found(Fake("rule"), *WRONG, seeds=2)
     assert [run for run in TRAINED if run[1] == 2] == [("rule", 2, r) for r in RATES for _ in "ab"]
@@ -130,8 +145,9 @@ def test_a_plan_counts_the_runs_that_are_then_made(untrained, places):
     assert {name: untrained.count(name) for name in plan.runs} == plan.runs
     assert not {*plan.runs} & {*plan.left_out} and json.loads(plan.to_json())["runs"] == plan.runs
     assert f"these are {sum(plan.runs.values())} runs" in " ".join(str(plan).split())
-    places = [{"N": n} | ({"d": d} if widths else {}) for n in depths for d in widths or [0]]
-    assert expected_power(places, plan.needed) >= ENOUGH > expected_power(places, plan.needed - 1)
+    sizes = [{"N": n} | ({"d": d} if widths else {}) for n in depths for d in widths or [0]]
+    few, enough = (expected_power(sizes, RATES, plan.needed - i) for i in (1, 0))
+    assert few < ENOUGH <= enough < expected_power(sizes, RATES[::2], plan.needed)
 
 
 def test_the_json_has_the_rivals_and_what_is_left_out(untrained):
@@ -152,10 +168,11 @@ def test_the_json_has_the_rivals_and_what_is_left_out(untrained):
     ("given", "sentence"),
     [
         ({"plan": True}, "plan was given without rivals"),
+        ({"rivals": True, "plan": True, "depths": [4]}, "one size, where all rules are one"),
         ({"rivals": True, "closures": ["complete"]}, "closures was given with rivals"),
         ({"rivals": True, "widths": [8, 16, 32], "rules": ["sp"]}, "rules was given with rivals"),
     ],
 )
 def test_what_does_not_go_with_rivals_is_one_sentence(given, sentence):
     with pytest.raises(InputError, match=sentence):
-        dt.transfer("adam", [1, 2], RATES, **TINY, **given)
+        dt.transfer("adam", given.pop("depths", [1, 2]), RATES, **TINY, **given)
