@@ -166,6 +166,16 @@ class ShowDerivation(Show):
 
 
 @dataclass(frozen=True)
+class ShowAudit(Show):
+    """How an audit is shown, by continuous integration too."""
+
+    format: Annotated[
+        str,
+        Option("NAME", "text, json, junit or github", ("text", "json", "junit", "github")),
+    ] = "text"
+
+
+@dataclass(frozen=True)
 class Checking:
     """How claims are checked."""
 
@@ -451,7 +461,7 @@ def report(verb: Verb, given: Given) -> int:
     return measured(verb, {**given, "derivation": derivation}, saved=saved)
 
 
-@command("cli.auditing:audit", Show, without="output", argument="model")
+@command("cli.auditing:audit", ShowAudit, without="output", argument="model")
 def audit(verb: Verb, given: Given) -> int:
     """Say whether your model follows a rule, and where it does not.
 
@@ -462,11 +472,14 @@ def audit(verb: Verb, given: Given) -> int:
         audit mine.py:make --optimizer adamw
         audit mine.py:make --constants constants.json --format json
         audit mine.py:make --optimizer adamw --noise --batch 64
+        audit mine.py:make --scheme gpt-2 --format github
     """
+    from deepnet_theory.report.integration import github, junit
     from deepnet_theory.report.text import live
 
-    show = group(given, Show)
-    return show.result(verb(**given, **live(show.quiet)))
+    show = group(given, ShowAudit)
+    in_form = {"junit": junit, "github": github}.get(show.format)
+    return show.result(verb(**given, **live(show.quiet)), in_form)
 
 
 @command("cli.listing:listing", Show, without="output page", argument="[what]")

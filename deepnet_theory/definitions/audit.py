@@ -8,7 +8,7 @@ from typing import Any
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Estimate
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.reading import Reading
+from deepnet_theory.definitions.reading import Line, Reading
 from deepnet_theory.definitions.record import written
 
 DIFFERENCE, REMARK = "difference", "remark"
@@ -18,7 +18,8 @@ DIFFERENCE, REMARK = "difference", "remark"
 class Finding:
     """One difference: where, what, how many times too much or too little, the line that mends it.
 
-    ``severity`` is ``difference``, or ``remark``, which decides nothing.
+    ``severity`` is ``difference``, or ``remark``, which decides nothing. ``line`` is that of the
+    code that adds the sublayer's branch to the stream, where it is known.
     """
 
     where: str
@@ -26,6 +27,7 @@ class Finding:
     size: float
     mend: str
     severity: str = DIFFERENCE
+    line: Line | None = None
 
 
 @dataclass(frozen=True)

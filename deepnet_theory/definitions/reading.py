@@ -12,12 +12,30 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from pathlib import Path
 
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placements
 from deepnet_theory.definitions.selection import PLAIN_LAYER, described_layer
 
 UNKNOWN = "unknown"
 NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line of somebody's code that called an operation, and the module whose method it is."""
+
+    file: str
+    number: int
+    module: str
+
+    @property
+    def place(self) -> str:
+        """The file's name and the line's number."""
+        return f"{Path(self.file).name}:{self.number}"
+
+    def __str__(self) -> str:
+        return f"{self.module} at {self.place}"
 
 
 @dataclass(frozen=True)
@@ -151,7 +169,7 @@ class Sublayer:
     says what left matrices without a role.
     ``activation`` is that between fc1 and fc2, or of those built here the one most like it;
     ``scores`` what multiplies the scores of queries and keys, relative to 1/√k.
-    ``line`` is the module and the line of code that add the branch to the stream.
+    ``line`` is that of the code that adds the branch to the stream.
     """
 
     stack: str
@@ -170,7 +188,7 @@ class Sublayer:
     start: float = 0.0
     activation: str = ""
     scores: float = 1.0
-    line: str = ""
+    line: Line | None = None
 
     @property
     def in_gain(self) -> Sublayer:

@@ -128,7 +128,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
             so += "" if equal else ", each by its factor in the plan"
         else:
             mend, so = f"torch.nn.init.normal_({_code(m)}, std={first.wanted * m.xavier:.4g})", ""
-    return Finding(where, what, size, mend + so)
+    return Finding(where, what, size, mend + so, line=s.line)
 
 
 def of_start(model: nn.Module, reading: Reading, rule: Wanted) -> Iterator[Finding]:

@@ -220,7 +220,7 @@ class Reader:
                         multiplier=RESIDUAL_GAIN if term.learnt and not s.stream.learnt else "",
                         biases=s.biases, carried=carried, why=branch.why(),
                         activation=branch.activation, scores=branch.scores,
-                        line=str(s.node.line or ""),
+                        line=s.node.line,
                     )
                 )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient

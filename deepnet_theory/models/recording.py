@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.reading import Line
 from deepnet_theory.models.factory import Made, alone, evaluating, tensors
 
 # operations whose line of code is kept, for sentences: to find it takes a walk over the frames
@@ -32,23 +33,6 @@ LOCATED = {f"aten::{op}{suffix}" for op in ("add", "sub", "rsub", "lerp", "addcm
            "addmm", "bmm", "convolution", "cat") for suffix in ("", "_")}  # fmt: skip
 TORCH = str(Path(torch.__file__).parent)
 MOST = 150_000  # operations of a pass: what each depends on is kept as a bit for each of the others
-
-
-@dataclass(frozen=True)
-class Line:
-    """The line of somebody's code that called an operation, and the module whose method it is."""
-
-    file: str
-    number: int
-    module: str
-
-    @property
-    def place(self) -> str:
-        """The file's name and the line's number."""
-        return f"{Path(self.file).name}:{self.number}"
-
-    def __str__(self) -> str:
-        return f"{self.module} at {self.place}"
 
 
 @dataclass(eq=False)

@@ -29,7 +29,7 @@ def document(audit: Audit) -> doc.Document:
         doc.Document("Further findings", tuple(b for finding in told[FIRST:] for b in finding)),
         doc.Document("Gains", (_gains(audit),)),
         doc.Document("Gradient noise", (noise_table(audit.noise),)),
-        doc.Document("Not understood", tuple(_not_understood(audit))),
+        doc.Document("Not understood", tuple(not_understood(audit))),
         doc.Document("Remarks", remarks),
     )
     by = f" by {audit.scheme}" * bool(audit.scheme)
@@ -37,7 +37,7 @@ def document(audit: Audit) -> doc.Document:
     return doc.Document(f"Audit of {audit.model}{by}{under}", body)
 
 
-def answer(audit: Audit) -> doc.Words:
+def answer(audit: Audit) -> tuple[Verdict, str]:
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
     alike = len({s.equation for s in audit.reading.sublayers}) == 1
     nameless = "of a placement that has no name here" if alike else audit.reading.said_ways()
@@ -72,7 +72,8 @@ def _finding(finding: Finding) -> Iterator[doc.Block]:
     yield doc.Listing(finding.mend.replace("  # ", "\n# "))
 
 
-def _not_understood(audit: Audit) -> Iterator[str]:
+def not_understood(audit: Audit) -> Iterator[str]:
+    """Sentences on what was not read, and on matrices without a role."""
     yield from (f"{note}." for note in audit.reading.notes)
     alike: dict[tuple[str, str], list[str]] = {}
     for s in audit.reading.sublayers:

@@ -1,5 +1,7 @@
 """``audit`` on the command line."""
 
+from xml.etree import ElementTree
+
 import pytest
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
@@ -64,3 +66,21 @@ def test_findings_fit_a_screen_and_a_page_is_written(cli, mine, tmp_path):
     first = " ".join(" ".join(screen).split())
     assert "REFUTED" in first and "times too large" in first and "fc2: 0.down.weight" in first
     assert 'model.get_parameter("0.down.weight").data *= 0.2' in first
+
+
+@pytest.mark.parametrize("given", ["faithful", "faulty", "shared"])
+def test_continuous_integration_gets_the_same_verdict(cli, mine, given):
+    asked = "audit", f"{mine}:{given}", "--optimizer", "lamb"
+    code = cli(*asked).code
+    junit, github = (cli(*asked, "--format", form) for form in ("junit", "github"))
+    assert junit.code == github.code == code
+    outcomes = [case[0].tag for case in ElementTree.fromstring(junit.out)]
+    levels = [line.split()[0].strip(":") for line in github.out.splitlines()]
+    names = {"system-out": "notice", "failure": "error", "error": "warning"}
+    assert [names[outcome] for outcome in outcomes] == levels
+    assert levels[0] == {0: "notice", 1: "error", 3: "warning"}[code]
+    if code == 1:  # the line of the model's own forward pass
+        number = 1 + SOURCE.splitlines().index(
+            "        return x + self.down(torch.relu(self.up(self.norm(x))))"
+        )
+        assert f"file={mine},line={number}::gain" in github.out

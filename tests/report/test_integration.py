@@ -1,0 +1,80 @@
+"""What continuous integration reads of an audit says what the audit says, whatever is in it."""
+
+import re
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.definitions.audit import DIFFERENCE, REMARK, Audit, Finding
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.reading import Line, Reading
+from deepnet_theory.report.integration import NO_XML, github, junit
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+LINES = st.none() | st.builds(Line, TEXTS, st.integers(1, 999), TEXTS)
+FINDINGS = st.builds(
+    Finding, TEXTS, TEXTS, st.just(2.0), TEXTS, st.sampled_from([DIFFERENCE, REMARK]), LINES
+)
+
+
+def audited(model="mine.py:make", findings=(), verdict=Verdict.REFUTED, notes=()):
+    return Audit(
+        model, Reading((), (), {}, notes=tuple(notes)), placement=None, optimizer=None,
+        against="gpt-2", detail="", follows=None, alike=(), sublayers=(),
+        findings=tuple(findings), remarks=(), plan=(), verdict=verdict,
+    )  # fmt: skip
+
+
+@given(TEXTS, st.lists(FINDINGS, max_size=3))
+def test_junit_is_parsed_to_the_findings(model, findings):
+    suite = ElementTree.fromstring(junit(audited(model, findings)))
+    cases = suite.findall("testcase")
+    assert [case.get("name") for case in cases[1:]] == [NO_XML.sub("?", f.where) for f in findings]
+    failed = [case for case in cases[1:] if case.find("failure") is not None]
+    wrong = [f for f in findings if f.severity == DIFFERENCE]
+    assert [c.find("failure").get("message") for c in failed] == [
+        NO_XML.sub("?", f.what) for f in wrong
+    ]
+    assert int(suite.get("tests")) == len(cases) == 1 + len(findings)
+    assert int(suite.get("failures")) == 1 + len(wrong) == len(suite.findall("*/failure"))
+    assert [c.get("line") for c in cases[1:]] == [f.line and str(f.line.number) for f in findings]
+
+
+# as GitHub's toolkit writes a command: properties without : and , and nothing of several lines
+COMMAND = re.compile(r"::(error|warning|notice) ((?:\w+=[^:,\r\n]*,?)+)::([^\r\n]*)")
+
+
+@given(TEXTS, st.lists(FINDINGS, max_size=3))
+def test_an_annotation_is_one_line_and_is_read_back(model, findings):
+    lines = github(audited(model, findings)).split("\n")
+    read = [COMMAND.fullmatch(line).groups() for line in lines]
+    assert [level for level, *_ in read[1:]] == [
+        "error" if f.severity == DIFFERENCE else "notice" for f in findings
+    ]
+    for (_, properties, data), finding in zip(read[1:], findings, strict=True):
+        place = dict(pair.split("=", 1) for pair in properties.split(","))
+        assert unquote(place["title"]) == f"{model}: {finding.where}"
+        assert unquote(data) == f"{finding.what}\n{finding.mend}".strip()
+        if finding.line is not None:
+            assert unquote(place["file"]) == finding.line.file
+            assert place["line"] == str(finding.line.number)
+
+
+def test_a_finding_without_a_line_is_at_the_models_file():
+    finding = Finding("head", "100 % too large", 2.0, "a\nb")
+    for model, place in (("mine.py:make", ",file=mine.py"), ("package.module:make", "")):
+        title = model.replace(":", "%3A")
+        last = github(audited(model, [finding])).splitlines()[-1]
+        assert last == f"::error title={title}%3A head{place}::100 %25 too large%0Aa%0Ab"
+
+
+def test_each_verdict_has_its_outcome():
+    outcomes = {Verdict.SUPPORTED: ("system-out", "notice"), Verdict.REFUTED: ("failure", "error"),
+                Verdict.UNDECIDED: ("error", "warning")}  # fmt: skip
+    for verdict, (tag, level) in outcomes.items():
+        audit = audited(verdict=verdict, notes=["a stream of its own"])
+        (case,) = ElementTree.fromstring(junit(audit))
+        assert case[0].tag == tag and "a stream of its own." in case[0].text
+        assert github(audit).startswith(f"::{level} ")
