@@ -86,6 +86,7 @@ readme: $(STAMP)  ## renew the README's tables and figures, docs/schemes.md and 
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/schemes.py
 	$(BIN)/python docs/width.py
+	$(BIN)/python docs/dials.py
 	$(BIN)/python docs/loss.py
 
 check: $(STAMP)  ## the claims of the literature, against their recorded verdicts

@@ -60,6 +60,7 @@ def derive(
             "NAME", "In the batch, dominant or none beside the signal; dominant", GRADIENT_NOISE
         ),
     ] = None,
+    curve: Annotated[bool, Option("", "In the batch, the best rate between the regimes")] = False,
     depth: Annotated[
         DepthLike | None, Option("N[,M]", "Print numbers for this many layers")
     ] = None,
@@ -110,11 +111,12 @@ def derive(
         deep = {"depth": depth, "base depth": base_depth}
         if not dimensions:
             refuse({**wide, **deep}, "with across batch, where nothing depends on it")
-            return BatchDerivation(powers)
+            return BatchDerivation(powers, curved=curve)
         named = {name.replace(" ", "_"): value for name, value in (wide | deep).items()}
         other: Any = derive(selection, across=dimensions, **named)
-        return BatchDerivation(powers, **{"deep" if dimensions == "depth" else "wide": other})
-    refuse({"gradient noise": gradient_noise}, "without across batch")
+        where = {"deep" if dimensions == "depth" else "wide": other}
+        return BatchDerivation(powers, curved=curve, **where)
+    refuse({"gradient noise": gradient_noise, "curve": curve or None}, "without across batch")
     across = dimensions
     if across == "depth":
         refuse({**wide, "base depth": base_depth}, "without across width or both")

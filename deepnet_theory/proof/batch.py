@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 from statistics import NormalDist
 from typing import Any
@@ -30,7 +30,7 @@ from deepnet_theory.proof import explicit
 from deepnet_theory.proof.derivation import SCHEMA, Derivation
 from deepnet_theory.proof.facts import Fact, Shown, exactly, fact
 from deepnet_theory.proof.width import WidthDerivation, update_of
-from deepnet_theory.proof.witness import Array
+from deepnet_theory.proof.witness import Array, rms
 from deepnet_theory.sizes.batch import DOMINANT, POWERS, BatchTable
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.table import ParameterRow
@@ -39,8 +39,10 @@ from deepnet_theory.sizes.width import texts
 BATCHES = (1, 4, 16)
 SHAPE, DRAWS, REPLICAS = (4, 6), 1 << 10, 4  # draws of each of the replicas
 FAINT_SIGNAL, FAINT_NOISE = 0.08, 0.001  # at most, where the other one is 1
+CLOSE = 0.05  # of a point of the curve
 NEAR = 0.02  # how far a measured power may be from the printed one
 SPAN, SAMPLES, FAINT_MEAN = 400, 2000, 0.02  # of an average, of a run, and a gradient's mean in it
+RATIOS = tuple(10 ** (k / 2) for k in range(-4, 5))  # of B to B_noise, on the curve
 WITHOUT = "its gradient is 0 in every sample"
 
 
@@ -57,8 +59,8 @@ def noise(is_matrix: bool) -> Array:
 @lru_cache(maxsize=1024)
 def sampled(
     update: Node, is_matrix: bool, at_zero: bool, spread: float, along: str
-) -> tuple[Array, Array]:
-    """s and m of each replica, at a mean gradient of size 1 and noise of size ``spread``.
+) -> tuple[Array, Array, Array]:
+    """s, m and E‖u‖² of each replica, at noise that is ``spread`` times a mean gradient.
 
     ``along`` "theta" adds a decay to the noise in place of a gradient.
     """
@@ -66,9 +68,11 @@ def sampled(
     sizes, signs = draw.uniform(0.5, 1.0, (3, *SHAPE)), draw.choice((-1.0, 1.0), (2, *SHAPE))
     mean, theta, curvature = (a.reshape(xi.shape[2:]) for a in (*sizes[:2] * signs, sizes[2]))
     toward = mean if along == "g" else theta
-    u = explicit.evaluated(update, toward + spread * xi, theta * (not at_zero), eta=1.0)
-    signal, moment = -(u.mean(1) * toward), (u**2).mean(1) * curvature
-    return signal.sum((1, 2)), moment.sum((1, 2))
+    u = explicit.evaluated(
+        update, toward + spread * rms(toward) * xi, theta * (not at_zero), eta=1.0
+    )
+    signal, square = -(u.mean(1) * toward), (u**2).mean(1)
+    return signal.sum((1, 2)), (square * curvature).sum((1, 2)), square.sum((1, 2))
 
 
 @lru_cache(maxsize=64)
@@ -83,6 +87,13 @@ def moved(step: Node, batch: int) -> Array:
         total += explicit.evaluated(step, g, theta, eta=1.0, v=v, memory=memory)
     lengths: Array = explicit.norms(total).mean(1)
     return lengths
+
+
+def best_rate(update: Node, ratio: float) -> Array:
+    """The rate that gains most in one update at a B/B_noise, over that without noise."""
+    signal, _, square = sampled(update, True, False, ratio**-0.5, "g")
+    alone, _, limit = sampled(update, True, False, 0.0, "g")
+    return signal / square * limit / alone
 
 
 def power(of: Callable[[int], Any]) -> Array:
@@ -190,6 +201,39 @@ class BatchDerivation(Displayed):
     table: BatchTable
     deep: Derivation | None = None
     wide: WidthDerivation | None = None
+    curved: bool = False
+
+    @cached_property
+    def root(self) -> Node:
+        """The update of a matrix that is at no floor."""
+        return above_floors(self.table.selection.the_optimizer.expression.root)
+
+    @cached_property
+    def closed(self) -> bool:
+        """Whether the curve has a closed form: that of an update that is linear in g."""
+        return explicit.is_additive(self.root)
+
+    @cached_property
+    def curve(self) -> dict[float, float]:
+        """The best rate over that without noise by B/B_noise, of half of the replicas."""
+        ratios = RATIOS if self.curved else ()
+        if self.closed:
+            return {ratio: ratio / (1 + ratio) for ratio in ratios}
+        return {ratio: float(best_rate(self.root, ratio)[::2].mean()) for ratio in ratios}
+
+    def curve_facts(self) -> Iterator[Fact]:
+        """Each point of the curve beside the other half of the replicas."""
+        for ratio, rate in self.curve.items():
+            seen = float(best_rate(self.root, ratio)[1::2].mean())
+            yield fact(
+                f"curve/{ratio:.2g}",
+                rate,
+                Shown(
+                    partial(math.isclose, seen, rel_tol=CLOSE),
+                    "other draws of noise",
+                    f"{seen:.4f}",
+                ),
+            )
 
     @property
     def others(self) -> Derivation | WidthDerivation | None:
@@ -212,7 +256,8 @@ class BatchDerivation(Displayed):
     @cached_property
     def measured(self) -> tuple[Fact, ...]:
         """A fact for every number that is printed."""
-        return (*(self.others.measured if self.others else ()), *row_facts(self.table))
+        others = self.others.measured if self.others else ()
+        return (*others, *row_facts(self.table), *self.curve_facts())
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -256,6 +301,9 @@ class BatchDerivation(Displayed):
         data |= self.others.to_dict() if self.others else {"rule": [], "eta": "1", "steps": []}
         if self.wide:
             data["roles"] = [texts(row) for row in self.joint]
+        if self.curved:
+            points = [{"batch": ratio, "rate": rate} for ratio, rate in self.curve.items()]
+            data["curve"] = {"closed": self.closed, "points": points}
         return data | {
             "across": self.across,
             "batch": {"gradient_noise": self.table.gradient_noise, "roles": self.table.texts},

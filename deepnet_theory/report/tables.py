@@ -212,6 +212,9 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
     alike = doc.gathered((sizes, row.role) for sizes, row in of_roles if row.refused is None)
     lines = ((*(cell("", s, None) for s in sizes), ", ".join(to)) for sizes, to in alike.items())
     refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused)
+    points = ((number(ratio), number(rate)) for ratio, rate in derivation.curve.items())
+    how = "in closed form" if derivation.closed else "sampled on one matrix"
+    curve = (doc.table(f">B/B_noise | >best rate over that without noise, {how}", points),)
     others: doc.Body = ()
     if derivation.wide:
         kept = [row for row in derivation.joint if row.refused is None]
@@ -226,6 +229,7 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
         f"In powers of the batch size B, gradient noise {table.gradient_noise}:",
         doc.table(" | ".join((*POWERS.values(), "…roles")), lines),
         *(f"Refused, {', '.join(roles)}: {why}." for why, roles in refused.items()),
+        doc.Document("The best rate of one update, between the regimes", curve),
         doc.Document("Conventions", table.conventions),
         *others,
         (derivation.verdict, f": {derivation.shown}."),

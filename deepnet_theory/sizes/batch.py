@@ -69,20 +69,15 @@ class BatchTable:
     @property
     def conventions(self) -> tuple[str, ...]:
         """What is held, and in which regime, in words."""
-        regime = (
-            "noise dominates: the batch is far below B_noise, and a gradient is as large as its "
-            "noise, B^(-1/2). Far above B_noise no rate grows: --gradient-noise none"
-            if self.gradient_noise == DOMINANT
-            else "the signal dominates: the batch is far above B_noise. Over a fixed number of "
-            "samples a rate of B would keep the summed signal, but stability binds: the step that "
-            "gains most is the same at every B, and more samples a step gain nothing"
-        )
+        regime = "noise dominates, far below B_noise: a gradient is as large as its noise, B^(-1/2)"
+        if self.gradient_noise == NO_NOISE:
+            regime = (
+                "the signal dominates, far above B_noise: a rate of B would keep the summed signal "
+                "of all samples, but stability binds, and more samples a step gain nothing"
+            )
         return (
             regime,
-            "the number of samples is fixed: the number of updates is multiplied by 1/B",
-            "weight decay: over these updates it takes the same share of a matrix, beside the "
-            "update (weight decay) or inside the gradient (coupled decay)",
-            "epsilon is as large as what it is added to",
+            "the number of samples is fixed, and over it the share of a matrix that decay takes",
             "learning rate: at betas that stay. Where 1 - beta takes its factor, so that averages "
             "span the same number of samples, the rate takes the one beside it; at 1/(1 - beta) "
             "times the batch beta is 0, and the rule ends",
@@ -177,25 +172,18 @@ def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Frac
     except MissingLaw as missing:
         raise _no_law(optimizer, str(missing)) from None
     except (ArithmeticError, ValueError):
-        why = "it is not finite and real at every sign of g and theta"
-        raise _no_law(optimizer, why) from None
+        raise _no_law(optimizer, "it is not finite and real at every sign of g") from None
     if not value.parities:
         raise Refusal(
             f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts "
             "at 0 never leaves it; start it elsewhere"
         )
     if signs != frozenset({-1}):
-        raise _no_law(
-            optimizer,
-            "it has no linear response down the mean gradient: over the signs of g and theta the "
-            "mean of <g, update> is not negative at every size",
-        )
+        why = "it has no linear response down the mean gradient: <g, update> is not negative"
+        raise _no_law(optimizer, f"{why} in the mean over the signs of g and theta, at every size")
     if noise == DOMINANT and not is_odd:
-        raise _no_law(
-            optimizer,
-            "a part of it is even in g, so that noise alone moves the parameter one way: over a "
-            "fixed number of samples this drift and the signal cannot both stay",
-        )
+        why = "a part of it is even in g: noise alone moves the parameter one way, so that this"
+        raise _no_law(optimizer, f"{why} drift and the signal cannot both stay over the samples")
     size = fold.size(value.size)
     if size.exponent("eta") != 1:
         raise _no_law(optimizer, f"it is of degree {size.exponent('eta')} in eta, not 1")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from sympy import sympify
@@ -129,6 +130,30 @@ def test_the_library_moves_as_far_over_the_same_samples(name, made):
     assert moved[1] == pytest.approx(moved[0], rel=0.05)
 
 
+@pytest.mark.parametrize("update", ["sgd", "adam", "muon", "-eta*g*norm(g)"])
+def test_the_curve_goes_from_one_regime_to_the_other(update):
+    """Its end at small batches is the rule's own power; a point that is wrong is refuted."""
+    derivation = derive(update, across="batch", curve=True)
+    curve, rate = derivation.curve, derivation.table.row("fc1").rate
+    assert derivation.verdict is Verdict.PROVED and derivation.closed == (update == "sgd")
+    (small, low), (larger, high) = list(curve.items())[:2]
+    assert np.log(high / low) / np.log(larger / small) == pytest.approx(
+        float(rate.exponent("B")), abs=0.06
+    )
+    assert list(curve.values())[-1] == pytest.approx(1.0, rel=0.05)
+    for ratio in curve:
+        wrong = replace(derivation)
+        vars(wrong)["curve"] = {**curve, ratio: curve[ratio] * 1.1}
+        assert refuted(wrong) == {f"curve/{ratio:.2g}"}
+    assert derivation.to_dict()["curve"]["closed"] is derivation.closed
+
+
+def test_the_curve_of_a_polar_factor_is_close_to_a_root():
+    """1/sqrt(1 + B_noise/B) where the mean's spectrum is like the noise's."""
+    for ratio, rate in derive("muon", across="batch", curve=True).curve.items():
+        assert rate == pytest.approx((1 + 1 / ratio) ** -0.5, rel=0.05)
+
+
 def test_with_other_dimensions_exponents_add():
     joint = derive("adamw", across="depth,width,batch")
     assert joint.verdict is Verdict.PROVED
@@ -151,6 +176,7 @@ def test_with_other_dimensions_exponents_add():
         ({"across": "both,depth,batch"}, "names a dimension twice"),
         ({"across": "batch", "gradient_noise": "some"}, "valid are: dominant, none"),
         ({"across": "width", "gradient_noise": "none"}, "without across batch"),
+        ({"across": "width", "curve": True}, "curve was given without across batch"),
         ({"across": "batch", "depth": 8}, "depth was given with across batch"),
     ],
 )
