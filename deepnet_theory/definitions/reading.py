@@ -221,8 +221,7 @@ class Sublayer:
 
     @cached_property
     def around(self) -> frozenset[str]:
-        """Where norms stand, as :class:`~deepnet_theory.definitions.placement.Placement` says
-        it."""
+        """Where norms stand, as a placement says it."""
         return frozenset(n.where for n in self.norms) & {"sum", "input", "output"}
 
     @property

@@ -59,9 +59,9 @@ class SchemePart:
 class Scheme:
     """A scheme as published: the residual equation, constants, multipliers, and its optimizer.
 
-    ``rates``, ``epsilon`` and
-    ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
-    every matrix of gain 1 where that is not Xavier's. ``layer`` replaces the stack's layer.
+    ``rates``, ``epsilon`` and ``weight_decay`` are multipliers by role. ``std`` is the standard
+    deviation, in the width d, of every matrix of gain 1 where that is not Xavier's. ``layer``
+    replaces the stack's layer.
     """
 
     name: str = ""

@@ -37,8 +37,7 @@ class Case:
         """The constants of the stack, in the settings' sizes.
 
         Raises :class:`~deepnet_theory.definitions.outcome.InputError` where the rule has no
-        positive,
-        finite value, or says nothing of a sublayer.
+        positive, finite value, or says nothing of a sublayer.
         """
         sizes = Architecture(
             width=self.settings.width,

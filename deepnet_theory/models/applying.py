@@ -571,12 +571,8 @@ def lines_of_code(reading: Reading, c: Constants) -> Iterator[str]:
 
 def lines_of_logits(reading: Reading, c: Constants) -> Iterator[str]:
     """The numbers that logits are multiplied by in the forward pass."""
-    logits, tied, times, before = (
-        reading.logits,
-        is_tied(reading),
-        multiplier_of(c),
-        "before the loss",
-    )
+    logits, tied = reading.logits, is_tied(reading)
+    times, before = multiplier_of(c), "before the loss"
     if tied and logits is not None and is_high(logits, _with_lines(reading, logits.loss_at_one, c)):
         size = _of_a_token(logits)
         if not _near(size, 1.0):

@@ -63,8 +63,7 @@ def build(
     (k, batch, tokens). ``trainable_vectors=False`` leaves out gains and biases. On
     ``device="meta"`` nothing is drawn: see :func:`initialise_`. Warns
     (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update that grows
-    with the
-    depth; raises :class:`InputError` where the constants name something unknown.
+    with the depth; raises :class:`InputError` where the constants name something unknown.
 
     Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2.
     """

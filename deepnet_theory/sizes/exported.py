@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from deepnet_theory.definitions import __version__
@@ -296,21 +296,16 @@ def on_base(
     for row in (*rows, *outer.values()):
         if row.refused and stepped(row.place) and (a.bias or not row.place.starts_at_zero):
             raise Refusal(f"{row.role}: {row.refused}")
-    eta, coupled = c.eta, is_coupled(selection.the_optimizer)
-    if shallow is not None:
-        eta /= shallow.eta
+    at_base = () if shallow is None else (shallow,)
+    eta = c.eta / math.prod(k.eta for k in at_base)
+    times = partial(_times, scale, is_coupled(selection.the_optimizer))
     scaled = replace(
         c,
         eta=eta,
-        parts=tuple(
-            _part(index, c, shallow, rows, scale, coupled) for index in range(len(c.parts))
-        ),
+        parts=_parts(times, rows, c, *at_base),
         head_multiplier=scale.ratio(point.multipliers["head"]),
         scores=of_scores,
-        outer={
-            name: _times(_outside(row, scale, a, eta), row, scale, coupled)
-            for name, row in outer.items()
-        },
+        outer={name: times(row, _outside(row, scale, a, eta)) for name, row in outer.items()},
         origin={
             **c.origin,
             "rows": {
@@ -379,28 +374,26 @@ def _outer_rows(
     return rows
 
 
-def _part(
-    index: int,
-    c: Constants,
-    shallow: Constants | None,
-    rows: Sequence[ParameterRow],
-    scale: Scale,
-    coupled: bool,
-) -> PartConstants:
-    """A part's constants, rates over those of the base's depth, times the width's."""
-    part = c.parts[index]
-    sublayers = []
-    for place, s in enumerate(part.sublayers):
-        parameters = {}
-        for row in rows:
-            if (row.place.part, row.place.sublayer) == (part.name, s.kind):
-                where = (part.name, place, row.place.parameter, row.place.kind)
-                deep = None if shallow is None else shallow.parameter(*where)
-                model = c.parameter(*where)
-                parameters[row.place.parameter] = _times(model, row, scale, coupled, deep)
-        rate = s.rate if shallow is None else s.rate / shallow.parts[index].sublayers[place].rate
-        sublayers.append(replace(s, rate=rate, parameters=parameters))
-    return replace(part, sublayers=tuple(sublayers))
+def _parts(
+    stepped: Callable[..., ParameterConstants], rows: Sequence[ParameterRow], c: Constants,
+    *at_base: Constants,
+) -> tuple[PartConstants, ...]:  # fmt: skip
+    """The parts of constants, each parameter as its row steps it, a rate over that at the base."""
+    parts = []
+    for place, part in enumerate(c.parts):
+        sublayers = []
+        for index, s in enumerate(part.sublayers):
+            parameters = dict(s.parameters)
+            for row in rows:
+                at = row.place
+                if (at.part, at.sublayer) == (part.name, s.kind):
+                    where = (part.name, index, at.parameter, at.kind)
+                    known = (k.parameter(*where) for k in (c, *at_base))
+                    parameters[at.parameter] = stepped(row, *known)
+            rates = (k.parts[place].sublayers[index].rate for k in at_base)
+            sublayers.append(replace(s, rate=s.rate / math.prod(rates), parameters=parameters))
+        parts.append(replace(part, sublayers=tuple(sublayers)))
+    return tuple(parts)
 
 
 def _outside(row: ParameterRow, scale: Scale, a: Architecture, eta: float) -> ParameterConstants:
@@ -414,7 +407,7 @@ def _outside(row: ParameterRow, scale: Scale, a: Architecture, eta: float) -> Pa
 
 
 def _times(
-    model: ParameterConstants, row: ParameterRow, scale: Scale, coupled: bool,
+    scale: Scale, coupled: bool, row: ParameterRow, model: ParameterConstants,
     deep: ParameterConstants | None = None,
 ) -> ParameterConstants:  # fmt: skip
     """A parameter in depth, what it steps with over the base's depth, times the width's."""
@@ -474,7 +467,7 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
             raise Refusal(f"{row.role}: {row.refused}")
     roles = {row.role: row for row in reversed(rows)}
 
-    def times(model: ParameterConstants, row: ParameterRow) -> ParameterConstants:
+    def times(row: ParameterRow, model: ParameterConstants) -> ParameterConstants:
         if row.place.kind is Role.KEY_BIAS:  # whose gradient is 0, packed with a query's or not
             row = roles["query-bias"]
         sizes = (row.rate, row.epsilon, row.coupled_decay if coupled else row.decay)
@@ -487,23 +480,12 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
             memory=1 / budget.steps,
         )
 
-    parts = []
-    for part in c.parts:
-        sublayers = []
-        for index, s in enumerate(part.sublayers):
-            own = {
-                p.parameter: times(c.parameter(part.name, index, p.parameter, p.kind), row)
-                for row in rows
-                if ((p := row.place).part, p.sublayer) == (part.name, s.kind)
-            }
-            sublayers.append(replace(s, parameters={**s.parameters, **own}))
-        parts.append(replace(part, sublayers=tuple(sublayers)))
     outer = {
-        name: times(c.parameter(part.name, None, name, row.place.kind), row)
+        name: times(row, c.parameter(c.parts[-1].name, None, name, row.place.kind))
         for name, row in ((name, roles.get(role)) for name, role in _OUTER.items())
         if row is not None and not (a.tied_head and name == "head")
     }
-    return replace(c, parts=tuple(parts), outer=outer)
+    return replace(c, parts=_parts(times, rows, c), outer=outer)
 
 
 def _told(c: Constants, budget: Budget) -> Iterator[str]:

@@ -87,9 +87,8 @@ class InLayers:
 class Layers:
     """:math:`N^{count}` layers of a part, alike in their equation, judged at the part's own output.
 
-    ``depth`` is what grows. ``fed`` is the stream that
-    a branch without a norm is fed with, where that is not X. Raises :class:`Refusal` where the
-    stream explodes or vanishes.
+    ``depth`` is what grows. ``fed`` is the stream that a branch without a norm is fed with, where
+    that is not X. Raises :class:`Refusal` where the stream explodes or vanishes.
     """
 
     part: str
