@@ -7,6 +7,7 @@ is one derivative of the output along the step, exact at any depth and in any pr
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
@@ -49,21 +50,37 @@ class _Body(nn.Module):
         return output
 
 
+def _with_tangents(_: nn.Module, inputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    # an input without a tangent would have torch add a symbolic zero, by way of its compiler,
+    # which a fresh process takes seconds to import
+    return tuple(
+        x
+        if x is None or forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
+        else forward_ad.make_dual(x, torch.zeros_like(x))  # type: ignore[no-untyped-call]
+        for x in inputs
+    )
+
+
 def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
     """The output's derivative along these steps: (k, batch, tokens, d)."""
     names = {id(p): name for name, p in trial.model.named_parameters()}
+    stepped = {id(p) for p, _, _ in directions}
+    # below the first sublayer that is stepped nothing changes, and its value is enough
+    below = itertools.dropwhile(
+        lambda residual: stepped.isdisjoint(map(id, residual.parameters())),
+        trial.model.residuals(),
+    )
+    handles = [r.register_forward_pre_hook(_with_tangents) for r in below]
     with torch.no_grad(), forward_ad.dual_level(), math_attention():
         weights = {
             f"model.{names[id(p)]}": forward_ad.make_dual(p.detach(), step)  # type: ignore[no-untyped-call]
             for p, _, step in directions
         }
-        # an input without a tangent would have torch add a symbolic zero, by way of its compiler,
-        # which a fresh process takes seconds to import
-        inputs = tuple(
-            forward_ad.make_dual(x, torch.zeros_like(x))  # type: ignore[no-untyped-call]
-            for x in trial.inputs
-        )
-        output = torch.func.functional_call(_Body(trial.model), weights, inputs)
+        try:
+            output = torch.func.functional_call(_Body(trial.model), weights, tuple(trial.inputs))
+        finally:
+            for handle in handles:
+                handle.remove()
         change: Tensor = forward_ad.unpack_dual(output).tangent  # type: ignore[no-untyped-call]
     return change.double()
 
