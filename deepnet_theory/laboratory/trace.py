@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import Direction, Sizes, directions_of, size_along
+from deepnet_theory.laboratory.model_update import Direction, Sizes, size_along
 from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.runtime import described
@@ -40,11 +40,12 @@ class Trace:
     that at F; ``attention_average`` ‖softmax·x‖/‖x‖, the tokens averaged by each head's weights;
     ``homogeneity`` the least 1 − ‖φ(cz) − cφ(z)‖/‖cφ(z)‖, c = 1/2 and 2; ``token_correlation`` the
     mean cosine between tokens at the entrance; of each parameter ``above_epsilon`` is the share of
-    its entries with |g| ≥ 10 ε, and ``entries`` their number.
+    its entries with |g| ≥ 10 ε, and ``entries`` their number; ``directions`` are the steps.
     """
 
     def __init__(self, trial: Trial) -> None:
         self.trial, self.found = trial, defaultdict[str, list[Tensor]](list)
+        self.directions = list[Direction]()
 
     def each(self, quantity: str) -> Tensor:
         """One quantity of all that have it: (sublayers, seeds)."""
@@ -70,9 +71,10 @@ def correlation(x: Tensor) -> Tensor:
 def take_trace(trial: Trial) -> Trace:
     """Run one forward and one backward pass of ``trial`` and record what the sublayers do."""
     trace = Trace(trial)
-    parameters = [p for p, _ in trial.parameters()]
+    own = dict(trial.parameters())
 
-    def collect(_: nn.Parameter, g: Tensor) -> None:
+    def collect(p: nn.Parameter, g: Tensor) -> None:
+        trace.directions.append((p, own[p], trial.change(p, g)))
         above = (g.abs() >= 10 * EPSILON).flatten(1).double()
         trace.found["above_epsilon"].append(above.mean(1))
         trace.found["entries"].append(above.new_tensor(above.shape[1]))
@@ -84,7 +86,7 @@ def take_trace(trial: Trial) -> Trace:
     try:
         for residual in trial.model.residuals():
             handles.extend(_watch(residual, trace))
-        with only(trial.model, parameters), arriving(parameters, collect):
+        with only(trial.model, own), arriving(own, collect):
             output = trial.output()
             output.register_hook(arrive)  # type: ignore[no-untyped-call]
             backward(trial.loss(output))
@@ -198,7 +200,7 @@ def _alignment(trace: Trace) -> Tensor:
 
     Layers are sampled evenly over each part, and counted for their share of it.
     """
-    trial, directions = trace.trial, directions_of(trace.trial)
+    trial, directions = trace.trial, trace.directions
 
     def moved(some: list[Direction]) -> Tensor:
         return torch.tensor(size_along(trial, some), dtype=torch.float64)

@@ -183,12 +183,17 @@ class Trial:
         wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
         return [(p, d) for p, d in self._described if d.role in wanted]
 
+    def change(self, parameter: nn.Parameter, gradient: Tensor) -> Tensor:
+        """The update of one parameter that this gradient makes, per unit of the learning rate."""
+        expression = self.selection.the_optimizer.expression
+        return update(expression, self.rate(parameter), gradient, parameter.detach())
+
     def changes(self, parameters: Sequence[nn.Parameter]) -> dict[int, Tensor]:
         """The update of each of these parameters, per unit of the learning rate, by its ``id``."""
-        expression, found = self.selection.the_optimizer.expression, dict[int, Tensor]()
+        found = dict[int, Tensor]()
 
         def take(p: nn.Parameter, gradient: Tensor) -> None:
-            found[id(p)] = update(expression, self.rate(p), gradient, p.detach())
+            found[id(p)] = self.change(p, gradient)
 
         with only(self.model, parameters), arriving(parameters, take):
             backward(self.loss(self.output()))
