@@ -327,37 +327,29 @@ def export(verb: Verb, given: Given) -> int:
     if base != (None, None):
         given["base"] = base
     if "model" in given:
-        return _export_names(given, show)
-    from deepnet_theory.cli.exporting import refuse_names
+        from deepnet_theory.cli.exporting import export_for
 
-    refuse_names(given)
-    if "depth" not in given:
-        raise InputError("Missing option '--depth': the layers of the model, such as --depth 12")
-    with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        constants = verb(**given)
-    if not show.quiet:
-        # which rule the constants are of, the other one beside it, and what to know of them
-        row = constants.origin["row"]
-        for name, formulas in sorted(constants.origin["rows"].items(), key=lambda r: r[0] != row):
-            say(f"{name}{', exported' * (name == row)}: {formulas}")
-        for label, said in ("note", constants.condition), ("warning", constants.warning):
-            if said:
-                say(f"{label}: {said}")
-    if show.output is None:
-        print(constants.to_json(), end="")
+        trainer = given.pop("for", None)
+        with warnings.catch_warnings(action="ignore", category=UnstableWarning):
+            text, notes = export_for(for_=trainer, **given)
+        said = [f"note: {note}" for note in notes]
     else:
-        save(show.output, Constants.to_json, constants, show.quiet)
-    return 0
+        from deepnet_theory.cli.deriving import refuse
 
-
-def _export_names(given: Given, show: Show) -> int:
-    from deepnet_theory.cli.exporting import export_for
-
-    trainer = given.pop("for", None)
-    with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        text, patterns = export_for(for_=trainer, **given)
-    for remark in () if show.quiet else patterns.remarks:
-        say(f"note: {remark}")
+        names = ("for", "lr", "weight_decay", "eps", "betas")
+        refuse({name: given.get(name) for name in names}, "without a MODEL, FILE.py:FACTORY")
+        if "depth" not in given:
+            raise InputError("Missing option '--depth': the layers of the model, such as 12")
+        with warnings.catch_warnings(action="ignore", category=UnstableWarning):
+            constants = verb(**given)
+        # which rule the constants are of, the other one beside it, and what to know of them
+        row, rows = constants.origin["row"], constants.origin["rows"]
+        said = [f"{n}{', exported' * (n == row)}: {rows[n]}" for n in sorted(rows, key=row.__ne__)]
+        known = ("note", constants.condition), ("warning", constants.warning)
+        said += (f"{label}: {words}" for label, words in known if words)
+        text = constants.to_json()
+    for line in () if show.quiet else said:
+        say(line)
     if show.output is None:
         print(text, end="")
     else:

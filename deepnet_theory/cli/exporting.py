@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from deepnet_theory.cli.deriving import export, refuse
 from deepnet_theory.definitions.constants import Architecture
+from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.record import Option
 from deepnet_theory.definitions.selection import Selection
-
-if TYPE_CHECKING:
-    from deepnet_theory.trainers.patterns import Patterns
 
 LR = 1e-3
 
@@ -38,8 +36,8 @@ def export_for(
         str | None, Option("B1,B2", "Of a MODEL: Adam's betas; the library's if none are given")
     ] = None,
     **given: Any,
-) -> tuple[str, Patterns]:
-    """The numbers of a model's parameters by name: the text for a trainer, and its patterns.
+) -> tuple[str, tuple[str, ...]]:
+    """The numbers of a model's parameters by name: the text for a trainer, and remarks on it.
 
     ``model`` is FILE.py:FACTORY, made at the ``depth`` and ``width`` of ``given``, which else has
     an ``optimizer``, a ``closure``, ``heads`` and what relates the numbers to a base. Everything
@@ -52,22 +50,21 @@ def export_for(
     from deepnet_theory.models.reading import read
     from deepnet_theory.sizes.wanted import selection_of
     from deepnet_theory.trainers.patterns import patterns_of
-    from deepnet_theory.trainers.trainer import trainer, trainers
+    from deepnet_theory.trainers.trainer import trainers
 
     if for_ is None:
         raise InputError(f"a MODEL needs --for; valid are: {', '.join(trainers())}")
-    form = trainer(for_)
+    form = choose("trainer", for_, trainers())
     depth, width, heads = (given.pop(name, None) for name in ("depth", "width", "heads"))
     under = optimizer_named(given.pop("optimizer", "adamw")).name
-    select = {k: given.pop(k) for k in ("closure",) if k in given}
+    closure = given.pop("closure", None)
     own = (*fields(Selection), *fields(Architecture))
     refuse({f.name: given.get(f.name) for f in own}, "with a MODEL, which is read")
     if depth is not None and not str(depth).isdigit():
         raise InputError(f"depth {depth!r} is not a whole number, as a MODEL's factory takes it")
-    layers = None if depth is None else int(depth)
-    whole = load_factory(model).seeded(0, layers, width=width)
+    whole = load_factory(model).seeded(0, None if depth is None else int(depth), width=width)
     reading = read(whole)
-    selection = replace(selection_of(reading, under), **select)
+    selection = replace(selection_of(reading, under), closure=closure)
     matrices = [m for s in reading.sublayers for m in s.matrices]
     wide = matrices[0].fan_in
     constants = export(
@@ -95,10 +92,4 @@ def export_for(
             betas=None if one is None else (one, two),
             inputs=whole.keywords or whole.inputs,
         )
-    return form.text(patterns), patterns
-
-
-def refuse_names(given: dict[str, Any]) -> None:
-    """Raise :class:`InputError` for an option that is for a model's names."""
-    names = ("for", "lr", "weight_decay", "eps", "betas")
-    refuse({name: given.get(name) for name in names}, "without a MODEL, FILE.py:FACTORY")
+    return form.text(patterns), patterns.remarks

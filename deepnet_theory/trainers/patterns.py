@@ -24,6 +24,7 @@ from deepnet_theory.models.groups import parameter_groups
 from deepnet_theory.models.places import own_module
 
 T = TypeVar("T")
+NUMBERS = ("optimizer", "lr", "eps", "weight_decay", "betas")  # of a pattern, as groups name them
 # what torch.compile, FSDP and activation checkpointing put into a name
 WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
@@ -44,12 +45,6 @@ class Pattern:
     decay_scale: float
     names: tuple[str, ...] = ()
     role: str = ""
-
-    @property
-    def numbers(self) -> dict[str, object]:
-        """Its numbers as torch's optimizers name them."""
-        known = {name: getattr(self, name) for name in ("lr", "eps", "weight_decay", "betas")}
-        return {name: value for name, value in known.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -103,31 +98,17 @@ def patterns_of(model: nn.Module, c: Constants, lr: Any, **given: Any) -> Patter
     own = {parameter: _plain(name) for name, parameter in model.named_parameters()}
     numbers, roles = dict[str, Pattern](), dict[Pattern, dict[str, None]]()
     for g in groups:
-        share = g["weight_decay"] / whole if (whole := _of(decay, g["optimizer"])) else 0.0
-        row = Pattern(
-            g["optimizer"],
-            g["lr"],
-            g.get("eps"),
-            g["weight_decay"],
-            g.get("betas"),
-            g["lr_scale"],
-            share,
-        )
+        whole = _of(decay, g["optimizer"])
+        known: Any = {name: g.get(name) for name in (*NUMBERS, "lr_scale")}
+        row = Pattern(**known, decay_scale=whole and g["weight_decay"] / whole)
         roles.setdefault(row, {})[g["role"]] = None
         numbers |= dict.fromkeys((own[p] for p in g["params"]), row)
-    rows = generalised(numbers).items()
-    remarks = (*(str(one.message) for one in said), c.warning, c.condition)
-    made = Patterns(
-        called,
-        _about(c),
-        _of(lr, c.optimizer),
-        _of(decay, c.optimizer),
-        tuple(numbers),
-        tuple(replace(row, names=names, role=", ".join(roles[row])) for row, names in rows),
-        generalised({_plain(name): runs for name, runs in starts.items()}),
-        tuple(lines),
-        tuple(filter(None, dict.fromkeys(remarks))),
-    )
+    by_row = generalised(numbers).items()
+    rows = tuple(replace(r, names=names, role=", ".join(roles[r])) for r, names in by_row)
+    drawn = generalised({_plain(name): runs for name, runs in starts.items()})
+    notes = filter(None, dict.fromkeys((*(str(w.message) for w in said), c.warning, c.condition)))
+    tuned = _of(lr, c.optimizer), _of(decay, c.optimizer), tuple(numbers)
+    made = Patterns(called, _about(c), *tuned, rows, drawn, tuple(lines), tuple(notes))
     for name, row in made.resolve(numbers).items():
         if replace(row, names=(), role="") != numbers[name]:
             raise AssertionError(f"{name} is taken for {row.role}")

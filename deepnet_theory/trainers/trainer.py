@@ -9,11 +9,12 @@ from functools import cache
 from inspect import getsource
 from pathlib import Path
 
-from deepnet_theory.definitions.discovery import Folder, choose
+from deepnet_theory.definitions.discovery import Folder
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.trainers.patterns import Pattern, Patterns, globs, names
 
-NUMBERS = ("optimizer", "lr", "eps", "weight_decay", "betas")
+# where the text of a pattern has some of its numbers
+PLACES = {"optimizer": "$optimizer", "eps": "$more", "betas": "$more"}
 STARTS = '''STARTS = [  # standard deviation, mean, and which entries: axis, first, end
 $runs
 ]
@@ -38,8 +39,8 @@ class Trainer:
     ``whole`` is a module of Python in which ``$groups`` are texts of ``group``, one a pattern.
     There ``$names`` is an expression, ``$globs`` are shell patterns, ``$more`` are epsilon and
     betas, where there are any, as arguments; the pattern's fields go by their names.
-    ``optimizers`` has the trainer's names for ours (None: any is taken), ``carries`` the numbers
-    that may differ between patterns. ``write`` makes all of the text in place of these.
+    ``optimizers`` has the trainer's names for ours (None: any is taken). ``write`` makes all of the
+    text in place of these.
     """
 
     version: str
@@ -47,34 +48,32 @@ class Trainer:
     group: str = ""
     imports: tuple[str, ...] = ()
     optimizers: Mapping[str, str] | None = None
-    carries: tuple[str, ...] = NUMBERS[1:]
     write: Callable[[Patterns], str] | None = None
     name: str = ""
 
     def text(self, patterns: Patterns) -> str:
         """What to give the trainer; :class:`Refusal` for a number that it has no place for."""
-        groups = patterns.rows
-        for group in groups:
-            if self.optimizers is not None and group.optimizer not in self.optimizers:
+        first = patterns.rows[0]
+        for row in patterns.rows:
+            if self.optimizers is not None and row.optimizer not in self.optimizers:
                 raise Refusal(
                     f"{self.version} takes {', '.join(self.optimizers)} by name pattern, and not "
-                    f"{group.optimizer}; --for torch takes the groups of any optimizer"
+                    f"{row.optimizer}; --for torch takes the groups of any optimizer"
                 )
-            for number in (n for n in NUMBERS if n not in self.carries):
-                one, other = (getattr(each, number) for each in (groups[0], group))
-                if one != other:
+            for number, place in PLACES.items():
+                one, other = getattr(first, number), getattr(row, number)
+                if one != other and place not in self.group and self.write is None:
                     raise Refusal(
-                        f"{self.version} has no {number} by pattern, and {groups[0].role} takes "
-                        f"{one} where {group.role} takes {other}; --for torch has a place for it"
+                        f"{self.version} has no {number} by pattern, and {first.role} takes {one} "
+                        f"where {row.role} takes {other}; --for torch has a place for it"
                     )
         return self._module(patterns) if self.write is None else self.write(patterns)
 
     def _module(self, patterns: Patterns) -> str:
         """The rule, lines of the forward pass, the groups and the initial sizes, in Python."""
-        groups = patterns.rows
-        texts = [filled(self.group, **self._places(group, patterns)) for group in groups]
+        texts = [filled(self.group, **self._places(row, patterns)) for row in patterns.rows]
         own = {"lr": repr(patterns.lr), "weight_decay": repr(patterns.weight_decay)}
-        places = {**self._places(groups[0], patterns), **own, "groups": "\n".join(texts)}
+        places = self._places(patterns.rows[0], patterns) | own | {"groups": "\n".join(texts)}
         runs = (
             filled("    (\n        $names,\n        $runs,\n    ),", names=called(t), runs=f"{r}")
             for r, t in patterns.starts.items()
@@ -87,18 +86,16 @@ class Trainer:
         parts = "\n".join(head), getsource(names), filled(self.whole, **places), drawn
         return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
 
-    def _places(self, group: Pattern, whole: Patterns) -> dict[str, str]:
+    def _places(self, row: Pattern, whole: Patterns) -> dict[str, str]:
         """The texts of a pattern, by their places."""
-        shell = (
-            g for n in group.names if "$globs" in self.group for g in globs(n, whole.parameters)
-        )
-        more = {name: group.numbers.get(name) for name in ("eps", "betas")}
+        shell = row.names if "$globs" in self.group else ()
+        more = {name: getattr(row, name) for name in ("eps", "betas")}
         return {
-            **{name: repr(value) for name, value in vars(group).items()},
-            "role": group.role,
-            "optimizer": (self.optimizers or {}).get(group.optimizer, group.optimizer),
-            "names": called(group.names),
-            "globs": "\n".join(f'"{text}",' for text in shell),
+            **{name: repr(value) for name, value in vars(row).items()},
+            "role": row.role,
+            "optimizer": (self.optimizers or {}).get(row.optimizer, row.optimizer),
+            "names": called(row.names),
+            "globs": "\n".join(f'"{g}",' for n in shell for g in globs(n, whole.parameters)),
             "more": "\n".join(f"{name}={v!r}," for name, v in more.items() if v is not None),
         }
 
@@ -124,8 +121,3 @@ def filled(template: str, **places: str) -> str:
 @cache
 def trainers() -> Mapping[str, Trainer]:
     return Folder(Path(__file__).parent / "forms", Trainer)
-
-
-def trainer(name: str) -> Trainer:
-    """The trainer of a name; raises :class:`InputError` with those that there are."""
-    return choose("trainer", name, trainers())

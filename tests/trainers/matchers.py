@@ -34,6 +34,7 @@ LIBRARIES = {
     "megatron.core.optimizer.optimizer_config": stub("ParamKey"),
 }
 LIBRARIES["torchtitan.components.optimizer"]["OptimizersContainer"].Config = Keyed
+LIBRARIES["torchtitan.config"] = {"override": lambda target: lambda factory: factory}
 
 
 def executed(text, monkeypatch):
@@ -73,7 +74,10 @@ def torch(model, text, patch):
 def torchtitan(model, text, patch):
     """0.3.0, OptimizersContainer: search, the first pattern wins, all patterns and names needed."""
     kinds, found = {"AdamW": "adamw", "Adam": "adam"}, {}
-    for group in executed(text, patch).optimizer.param_groups:
+    made = executed(text, patch)
+    config = made.deepnet_theory(Keyed(implementation="foreach"))
+    assert config.implementation == "foreach"
+    for group in config.param_groups:
         own = [
             name
             for name, p in model.named_parameters()

@@ -1,5 +1,6 @@
 """Each trainer's own rule resolves what is exported for it to the numbers of parameter_groups."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -97,23 +98,27 @@ def test_sgd_has_no_epsilon_to_carry(name, monkeypatch):
     assert "takes adamw by name pattern, and not sgd" in cells["fairseq2"]
 
 
-@pytest.mark.parametrize("planted", ["lr", "eps", "weight_decay", "optimizer", "betas"])
-def test_a_number_that_is_not_carried_is_said(planted):
-    from dataclasses import replace
-
+@pytest.mark.parametrize(
+    ("place", "planted"),
+    [
+        ("$more", {"eps": 0.5}),
+        ("$more", {"betas": (0.5, 0.5)}),
+        ("$optimizer", {"optimizer": "adam"}),
+    ],
+)
+def test_a_number_without_a_place_is_said(place, planted):
     _, made, _ = exported("nanoGPT")
     form = trainers()["torchtitan"]
-    less = replace(form, carries=tuple(n for n in form.carries if n != planted))
-    values = {"lr": 0.5, "eps": 0.5, "weight_decay": 0.5, "optimizer": "adam", "betas": (0.5, 0.5)}
-    other = replace(made.rows[0], **{planted: values[planted]})
-    with pytest.raises(Refusal, match=f"has no {planted} by pattern"):
-        less.text(replace(made, rows=(other, *made.rows)))
+    one = replace(made.rows[0], **planted)
+    both = replace(made, rows=(made.rows[0], one))
+    assert str(*planted.values()).strip("(")[:3] in form.text(both).lower()
+    less = replace(form, group=form.group.replace(place, ""))
+    with pytest.raises(Refusal, match=f"0.3.0 has no {next(iter(planted))} by pattern"):
+        less.text(both)
 
 
 def test_a_planted_error_is_seen(monkeypatch):
     """The rules see a rate that is not the group's, and a name that no pattern has."""
-    from dataclasses import replace
-
     model, made, expected = exported("nanoGPT")
     rows = (replace(made.rows[0], lr=2 * made.rows[0].lr), *made.rows[1:])
     for name, rule in RULES.items():

@@ -4,7 +4,6 @@ from deepnet_theory.trainers.trainer import Trainer
 AUTOMODEL = Trainer(
     version="nemo-automodel 0.7.0",
     optimizers={"adamw": "adamw", "adam": "adam", "sgd": "torch.optim.SGD"},
-    carries=("lr", "weight_decay"),
     group="""            dict(  # $role
                 pattern=$names,
                 lr_mult=$lr_scale,

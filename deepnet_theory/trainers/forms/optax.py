@@ -1,14 +1,15 @@
 import json
 
-from deepnet_theory.trainers.patterns import Patterns, names
+from deepnet_theory.trainers.patterns import NUMBERS, Patterns, names
 from deepnet_theory.trainers.trainer import Trainer
 
 
 def write(patterns: Patterns) -> str:
     """JSON: each group's expression for a path whose keys are joined by dots, and its numbers."""
     groups = [
-        {"names": names(*g.names), "roles": g.role, "optimizer": g.optimizer, **g.numbers}
-        for g in patterns.rows
+        {"names": names(*row.names), "roles": row.role}
+        | {name: value for name in NUMBERS if (value := getattr(row, name)) is not None}
+        for row in patterns.rows
     ]
     whole = {
         "schema": "deepnet-theory/optax/1",
@@ -25,6 +26,5 @@ def write(patterns: Patterns) -> str:
 OPTAX = Trainer(
     version="optax 0.2.8",
     optimizers={name: name for name in ("adamw", "sgd", "lion", "lamb")},
-    carries=("optimizer", "lr", "eps", "weight_decay", "betas"),
     write=write,
 )

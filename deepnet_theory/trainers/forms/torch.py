@@ -2,7 +2,6 @@ from deepnet_theory.trainers.trainer import Trainer
 
 TORCH = Trainer(
     version="torch 2.13",
-    carries=("optimizer", "lr", "eps", "weight_decay", "betas"),
     group="""    (  # $role
         $names,
         dict(

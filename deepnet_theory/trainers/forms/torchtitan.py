@@ -4,8 +4,10 @@ from deepnet_theory.trainers.trainer import Trainer
 TORCHTITAN = Trainer(
     version="torchtitan 0.3.0",
     optimizers={"adamw": "AdamW", "adam": "Adam"},
-    carries=("optimizer", "lr", "eps", "weight_decay", "betas"),
-    imports=("from torchtitan.components.optimizer import OptimizersContainer, ParamGroupConfig",),
+    imports=(
+        "from torchtitan.components.optimizer import OptimizersContainer, ParamGroupConfig",
+        "from torchtitan.config import override",
+    ),
     group="""        ParamGroupConfig(  # $role
             pattern=$names,
             optimizer_name="$optimizer",
@@ -19,5 +21,12 @@ TORCHTITAN = Trainer(
     param_groups=[
 $groups
     ],
-)""",
+)
+
+
+# --override.imports rule.deepnet_theory, where this file is rule.py
+@override(target=OptimizersContainer.Config)
+def deepnet_theory(config):
+    optimizer.implementation = config.implementation
+    return optimizer""",
 )
