@@ -43,10 +43,6 @@ def derive(
     selection: Selection | str | None = None, *, across: Literal["width", "both"], **given: Any
 ) -> WidthDerivation: ...
 @overload
-def derive(
-    selection: Selection | str | None = None, *, across: Literal["batch"], **given: Any
-) -> BatchDerivation: ...
-@overload
 def derive(selection: Selection | str | None = None, **given: Any) -> Derivation: ...
 def derive(
     selection: Selection | str | None = None,

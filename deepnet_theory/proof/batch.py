@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from itertools import islice
 from statistics import NormalDist
 from typing import Any
 
@@ -28,6 +27,7 @@ from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof import explicit
 from deepnet_theory.proof.derivation import SCHEMA, Derivation
+from deepnet_theory.proof.explicit import as_large
 from deepnet_theory.proof.facts import Fact, Shown, exactly, fact
 from deepnet_theory.proof.width import WidthDerivation, update_of
 from deepnet_theory.proof.witness import Array, rms
@@ -68,9 +68,8 @@ def sampled(
     sizes, signs = draw.uniform(0.5, 1.0, (3, *SHAPE)), draw.choice((-1.0, 1.0), (2, *SHAPE))
     mean, theta, curvature = (a.reshape(xi.shape[2:]) for a in (*sizes[:2] * signs, sizes[2]))
     toward = mean if along == "g" else theta
-    u = explicit.evaluated(
-        update, toward + spread * rms(toward) * xi, theta * (not at_zero), eta=1.0
-    )
+    g, theta = toward + spread * rms(toward) * xi, theta * (not at_zero)
+    u = explicit.evaluated(update, g, theta, eta=1.0)
     signal, square = -(u.mean(1) * toward), (u**2).mean(1)
     return signal.sum((1, 2)), (square * curvature).sum((1, 2)), square.sum((1, 2))
 
@@ -152,28 +151,25 @@ class OfRole:
         if self.at_zero and not explicit.moves_zeros(self.update):
             stuck = Shown(lambda stated: stated is not None, "explicit zeros stay", "0")
             return {"refused": stuck}
-        shown, rate = {"rate": close(*self.rates), "refused": self.refusal()}, self.rates[0]
+        refused = Shown(None, "a law that is missing, which no matrix shows", "")
+        if np.ptp([rate.mean() for rate in self.rates]) < NEAR:
+            refused = exactly(None, "the conditions agree on explicit matrices")
+        shown, rate = {"rate": close(*self.rates), "refused": refused}, self.rates[0]
         if terms := explicit.beside_epsilon(self.optimizer.practised.root):
             xi, mean = noise(self.is_matrix)[0, :64], float(not self.dominant)
             entries = {batch: mean + FAINT_NOISE * xi / math.sqrt(batch) for batch in BATCHES}
-            theta = np.ones(1)
-            shown["epsilon"] = close(power(lambda b: explicit.as_large(terms, entries[b], theta)))
+            shown["epsilon"] = close(power(lambda b: as_large(terms, entries[b], np.ones(1))))
         if self.optimizer.averaged is not None:
             step = above_floors(self.optimizer.averaged.root)
-            far = power(lambda batch: moved(step, batch))
             shown["memory"] = close(power(lambda batch: -math.expm1(-batch / SPAN)))
-            shown["memory_rate"] = close(-far) if self.dominant else shown["rate"]
+            shown["memory_rate"] = shown["rate"]
+            if self.dominant:
+                shown["memory_rate"] = close(-power(lambda batch: moved(step, batch)))
         if self.is_matrix:
             shown["decay"] = close(1 - rate)  # T updates by eta*lambda*theta
             if self.dominant or explicit.is_additive(self.update):
                 shown["coupled_decay"] = close(1 - rate - self.slope(0, "theta"))
         return shown
-
-    def refusal(self) -> Shown:
-        """No reason to refuse a rate where the conditions agree."""
-        if np.ptp([rate.mean() for rate in self.rates]) < NEAR:
-            return exactly(None, "the conditions agree on explicit matrices")
-        return Shown(None, "a law that is missing, which no matrix shows", "")
 
 
 def row_facts(table: BatchTable) -> Iterator[Fact]:
@@ -225,15 +221,8 @@ class BatchDerivation(Displayed):
         """Each point of the curve beside the other half of the replicas."""
         for ratio, rate in self.curve.items():
             seen = float(best_rate(self.root, ratio)[1::2].mean())
-            yield fact(
-                f"curve/{ratio:.2g}",
-                rate,
-                Shown(
-                    partial(math.isclose, seen, rel_tol=CLOSE),
-                    "other draws of noise",
-                    f"{seen:.4f}",
-                ),
-            )
+            near = partial(math.isclose, seen, rel_tol=CLOSE)
+            yield fact(f"curve/{ratio:.2g}", rate, Shown(near, "other draws", f"{seen:.4f}"))
 
     @property
     def others(self) -> Derivation | WidthDerivation | None:
@@ -262,10 +251,7 @@ class BatchDerivation(Displayed):
     @cached_property
     def verdict(self) -> Verdict:
         """PROVED (given the assumptions) where no fact differs, nor a step in other dimensions."""
-        verdicts = {
-            self.others.verdict if self.others else None,
-            *(f.verdict for f in self.measured),
-        }
+        verdicts = [one.verdict for one in (*self.measured, self.others) if one]
         return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
     @property
@@ -278,7 +264,7 @@ class BatchDerivation(Displayed):
         if self.verdict is Verdict.REFUTED:
             differ = (f for f in self.measured if f.verdict is Verdict.REFUTED)
             named = (f"{one.of} is {one.stated}, and was measured as {one.found}" for one in differ)
-            return "; ".join(islice(named, 3)) or "a step fails its check"
+            return next(named, "a step fails its check")
         own = row_facts(self.table)
         aside = ", ".join({one.of.rpartition("/")[2]: 0 for one in own if one.holds is None})
         return (

@@ -108,9 +108,8 @@ def batch_rule(selection: Selection, noise: str = DOMINANT) -> BatchTable:
         raise unknown("gradient noise", noise, GRADIENT_NOISE)
     optimizer = selection.the_optimizer
     rows = tuple(_row(place, optimizer, noise) for place in places(selection))
-    refused = [row.refused for row in rows if row.refused]
     if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
-        raise Refusal(refused[0])
+        raise Refusal(rows[0].refused or "")
     return BatchTable(selection, noise, rows)
 
 
