@@ -1,7 +1,12 @@
 """What the claims take of the laboratory: the one file that knows where in it things are."""
 
 from deepnet_theory.laboratory.case import VOCAB, Case
-from deepnet_theory.laboratory.model_update import measure_model_update
+from deepnet_theory.laboratory.model_update import (
+    Direction,
+    change_along,
+    measure_model_update,
+)
+from deepnet_theory.laboratory.one_sublayer import predict_depth
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.statistics import (
     Interval,

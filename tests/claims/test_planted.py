@@ -66,6 +66,11 @@ ENCODER = ("3**(-1/4)*(N**4*M)**(1/16)", "3**(1/4)*2**(-1/2)*(N**4*M)**(-1/16)")
 
 PLANTED = [
     ("common-mode", {"divided": lambda _, r: math.exp(r)}, {"Euler": REFUTED}),
+    (
+        "common-and-own",
+        {"apart": lambda squares, *_: squares, "LAYERS": (4, 8)},
+        {"less than 1/10": REFUTED},
+    ),
     ("cake-ffn-moment", {"FeedForward": Narrow}, {"E z_i²": REFUTED, "E z_i = αx_i": PROVED}),
     ("cake-ffn-input", {"FeedForward": Narrow}, {"the true ReLU mask": REFUTED}),
     (

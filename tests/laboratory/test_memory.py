@@ -1,0 +1,81 @@
+"""What a measurement holds at once, in units of its parameters: the same at every depth."""
+
+import weakref
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.model_update import measure_draw
+from deepnet_theory.laboratory.one_sublayer import predict_shares
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.trial import Trial
+
+
+class Held(TorchDispatchMode):
+    """The bytes of the tensors that are alive, and their most."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.now, self.most = weakref.WeakSet(), 0, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        for tensor in tree_iter(made):
+            if isinstance(tensor, torch.Tensor):
+                self._take(tensor.untyped_storage())
+        return made
+
+    def _take(self, storage):
+        if storage not in self.seen:
+            self.seen.add(storage)
+            size = storage.nbytes()
+            self.now += size
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self._free, size)
+
+    def _free(self, size):
+        self.now -= size
+
+
+def held(layers, work):
+    case = Case(
+        Selection(optimizer="adam"),
+        own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)"),
+        {"N": layers},
+        Settings(width=32, heads=2, tokens=4, seeds=2, device="cpu"),
+    )
+    parameters = sum(p.nbytes for p in Trial(case).model.parts.parameters())
+    with Held() as memory:
+        work(case)
+    return memory.most / parameters
+
+
+def test_what_is_counted_is_what_is_held():
+    with Held() as memory:
+        kept = torch.zeros(1000)
+        for _ in range(3):
+            kept = kept + torch.ones(1000)  # the old sum, the new one and what is added
+    assert memory.now == 4000 and memory.most == 12_000
+
+
+NAMES = ("all", "query", "key", "value", "output", "fc1", "fc2")
+
+
+@pytest.mark.parametrize("names", [("all",), NAMES], ids=["all", "each alone"])
+def test_a_measurement_holds_weights_and_one_change(names):
+    """Weights, their change, and of a part what is stepped alone: nothing a second time."""
+    found = [held(layers, lambda case: measure_draw(case, 0, names)) for layers in (8, 16)]
+    assert found[1] < 1.05 * found[0] < 1.05 * 2.6
+    assert found[0] > 1.9  # a change as large as the weights is there
+
+
+@pytest.mark.slow
+def test_shares_are_taken_of_two_layers():
+    """By prediction they hold as much at every depth, and so less of a deeper stack."""
+    few, many = (held(layers, predict_shares) for layers in (8, 16))
+    assert many < 0.6 * few
