@@ -93,10 +93,6 @@ class Audit(Displayed):
     def layers(self) -> int:
         return sum(self.reading.layers.values())
 
-    @property
-    def exit_code(self) -> int:
-        return self.verdict.exit_code
-
     def to_dict(self) -> dict[str, Any]:
         reading, kept = self.reading, ("stream", "embeddings", "head", "unused", "notes", "norms")
         return {

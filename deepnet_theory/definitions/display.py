@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.record import written
 
 Formatter = Callable[[object], str]
@@ -30,6 +31,11 @@ class Displayed:
     """
 
     schema: str
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that ends in it: its verdict's, 0 where it has none."""
+        return getattr(self, "verdict", Verdict.PROVED).exit_code
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""

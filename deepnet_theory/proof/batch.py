@@ -255,10 +255,6 @@ class BatchDerivation(Displayed):
         return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
     @property
-    def exit_code(self) -> int:
-        return self.verdict.exit_code
-
-    @property
     def shown(self) -> str:
         """What has been shown, in words."""
         if self.verdict is Verdict.REFUTED:

@@ -91,10 +91,6 @@ class Derivation(Answer):
         verdicts = (*self.verdicts.values(), *(fact.verdict for fact in self.measured))
         return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
-    @property
-    def exit_code(self) -> int:
-        return self.verdict.exit_code
-
     def at(self, layers: int | None = None, **depth: int) -> Derivation:
         """The same derivation with a depth, whose values are printed too."""
         return replace(self, values=tuple(self.rule.depth_of(layers, depth).items()))

@@ -256,10 +256,6 @@ class WidthDerivation(Displayed):
         return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
     @property
-    def exit_code(self) -> int:
-        return self.verdict.exit_code
-
-    @property
     def shown(self) -> str:
         """What has been shown, in words."""
         differ = [f for f in self.measured if f.verdict is Verdict.REFUTED]
