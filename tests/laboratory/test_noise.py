@@ -22,6 +22,7 @@ from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import on_text
 from deepnet_theory.laboratory.noise import CLASSES, at_batch, b_noise, noise_of
+from deepnet_theory.laboratory.statistics import ratio_interval, t_interval
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.step import FinalState
 
@@ -182,6 +183,19 @@ def test_experts_are_apart_by_who_reaches_them(stacked):
     assert ("decoder ffn@2/4", "router") in found
     often, seldom = (found[f"decoder ffn@2/4, {name}", "fc1"] for name in CLASSES[:2])
     assert often.mean < seldom.mean
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), shared=st.floats(-1, 1), size=st.floats(0.3, 3))
+def test_at_the_ends_of_an_interval_the_difference_has_an_end_at_0(seed, shared, size):
+    x = np.random.default_rng(seed).normal(size, 1, 20)
+    y = 2 + shared * x + np.random.default_rng(seed + 1).normal(size=20)
+    found = ratio_interval(y, x)
+    for end in (found.low, found.high):
+        if 0 < end < math.inf:
+            zero = t_interval(y - end * x)
+            assert min(abs(zero.low), abs(zero.high)) < 1e-6 * (1 + end)
+    assert math.isfinite(found.high) == (t_interval(x).low > 0)
 
 
 @settings(max_examples=20)
