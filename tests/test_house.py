@@ -13,13 +13,13 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 124,
-    "cli": 2148,
+    "cli": 2141,
     "definitions": 5400,
     "laboratory": 4552,
     "models": 5201,
     "processes": 495,
     "proof": 4050,
-    "report": 2185,
+    "report": 2183,
     "runtime": 990,
     "sizes": 5207,
     "trainers": 536,

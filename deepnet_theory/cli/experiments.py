@@ -410,12 +410,6 @@ def _candidates(
     selection: Selection, names: Names, places: Sequence[Given], base: int | None, course: Course
 ) -> Iterator[Candidate]:
     """What is trained: the rule of every closure, or with a ``base`` width every one of RULES."""
-    from deepnet_theory.laboratory.case import VOCAB
-    from deepnet_theory.laboratory.settings import depth_key
-    from deepnet_theory.laboratory.training import Built
-    from deepnet_theory.laboratory.transfer import Candidate, causal
-
-    settings = course.settings
     both = (COMPLETE.name, Answer(selection).closure) if base is None else RULES
     several = names.split(",") if isinstance(names, str) else names or both
     for name in dict.fromkeys(one.strip().lower() for one in several):
@@ -423,65 +417,64 @@ def _candidates(
             raise unknown("rule", name, RULES)
         wanted = replace(selection, closure=name) if base is None else for_training(selection)
         answer, on = Answer(wanted), base if name == RULES[0] else None
-        models = {}
-        for place in places:
-            sizes = next(iter(place.values())), place.get("d", settings.width)
-            models[depth_key(place)] = causal(_constants(answer, settings, VOCAB, on, *sizes))
-        yield Candidate(name, _rho(answer), Built(name, models, course))
+        yield _candidate(name, answer, _models(answer, places, on, course), places, course)
 
 
-def _rho(answer: Answer) -> str:
+def _models(
+    answer: Answer, places: Sequence[Given], base: Any, course: Course, aligned: str = ALIGNMENTS[0]
+) -> list[Constants]:
+    from deepnet_theory.laboratory.case import VOCAB
+
+    made = partial(_constants, answer, course.settings, VOCAB, base, alignment=aligned)
+    return [made(next(iter(p.values())), p.get("d", course.settings.width)) for p in places]
+
+
+def _candidate(
+    name: str, answer: Answer, models: Iterable[Constants], places: Iterable[Given], course: Course
+) -> Candidate:
+    from deepnet_theory.laboratory.settings import depth_key
+    from deepnet_theory.laboratory.training import Built
+    from deepnet_theory.laboratory.transfer import Candidate, causal
+
     rhos = {entry.sublayer: entry.rho for entry in answer.rule.entries}
     rho, *others = {*rhos.values()}
-    several = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
-    return several if others else rho
+    if others:
+        rho = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
+    at = {depth_key(place): causal(c) for place, c in zip(places, models, strict=True)}
+    return Candidate(name, rho, Built(name, at, course))
 
 
 def _beside(
     selection: Selection, places: Sequence[Given], course: Course
 ) -> tuple[list[Candidate], list[Candidate], list[str]]:
     """The rule with the first place as its base, wrong ones, and which of them are left out."""
-    from deepnet_theory.laboratory.case import VOCAB
-    from deepnet_theory.laboratory.settings import depth_key
-    from deepnet_theory.laboratory.training import Built
-    from deepnet_theory.laboratory.transfer import Candidate, causal
     from deepnet_theory.sizes.rivals import WRONG, alike, of_another, wrong
 
-    sizes = [(next(iter(p.values())), p.get("d", course.settings.width)) for p in places]
-    base: Any = sizes[0][::-1]  # width first
-
-    def models(of: Selection, alignment: str = ALIGNMENTS[0]) -> list[Constants]:
-        made = partial(_constants, Answer(for_training(of)), course.settings, VOCAB, base)
-        return [causal(made(*size, alignment=alignment)) for size in sizes]
-
-    rule = models(selection)
+    first = next(iter(places[0].values()))
+    base = places[0].get("d", course.settings.width), first
+    answer = Answer(for_training(selection))
+    rule = _models(answer, places, base, course)
     found = {name: [wrong(name, c, rule[0]) for c in rule] for name in WRONG}
-    others = {f"alignment {ALIGNMENTS[1]}": partial(models, selection, ALIGNMENTS[1])}
-    for optimizer in ("sgd", "adam"):
-        of = replace(selection, optimizer=optimizer, update=None)
-        others[f"the rule of {optimizer}"] = partial(models, of)
-    for name, made_by in others.items():
+    others = [(f"alignment {ALIGNMENTS[1]}", selection, ALIGNMENTS[1])]
+    for name in ("sgd", "adam"):
+        of = replace(selection, optimizer=name, update=None)
+        others.append((f"the rule of {name}", of, ALIGNMENTS[0]))
+    for name, of, alignment in others:
         with suppress(Refusal):
-            theirs = made_by()
-            found[name] = [
-                of_another(c, rule[0], o, theirs[0]) for c, o in zip(rule, theirs, strict=True)
-            ]
+            theirs = _models(Answer(for_training(of)), places, base, course, alignment)
+            pairs = zip(rule, theirs, strict=True)
+            found[name] = [of_another(c, rule[0], other, theirs[0]) for c, other in pairs]
     kept, same, vectors = {"the rule": rule}, list[str](), course.settings.step == "all"
     for name, each in found.items():
-        pairs = [
-            [alike(a, b, vectors) for a, b in zip(each, k, strict=True)] for k in kept.values()
+        equal = [
+            [alike(*pair, vectors) for pair in zip(each, k, strict=True)] for k in kept.values()
         ]
-        if any(map(all, pairs)):
+        if any(map(all, equal)):
             same.append(name)
         else:  # where it is the rule, runs are shared
-            kept[name] = [
-                c if is_it else o for c, o, is_it in zip(rule, each, pairs[0], strict=True)
-            ]
+            both = zip(rule, each, equal[0], strict=True)
+            kept[name] = [c if is_it else own for c, own, is_it in both]
     if len(kept) == 1:
         raise InputError(f"rivals was given for one size, where all rules are one: {places[0]}")
-    keys, rho = [*map(depth_key, places)], _rho(Answer(for_training(selection)))
-    made = [
-        Candidate(name, rho, Built(name, dict(zip(keys, each, strict=True)), course))
-        for name, each in kept.items()
-    ]
-    return made[:1], [replace(one, rho="") for one in made[1:]], same
+    all_of = [_candidate(name, answer, each, places, course) for name, each in kept.items()]
+    return all_of[:1], all_of[1:], same
