@@ -412,7 +412,6 @@ def measure(verb: Verb, given: Given) -> int:
     Examples:
         measure model.py:make --depths 6,12,24 --optimizer adamw
         measure model.py:make --widths 64:512 --optimizer adamw
-        measure model.py:make --depths 8:64 --update "-eta*sign(g)"
         measure model.py:make --noise --sequences 256
     """
     given["make_model"] = given.pop("model")
