@@ -319,7 +319,6 @@ def export(verb: Verb, given: Given) -> int:
     Examples:
         export --optimizer lamb --depth 200 -o constants.json
         export --optimizer adamw --depth 24 --batch 64 --base-batch 8
-        export --optimizer sgd --stack encoder-decoder --depth 9,6
         export model.py:make --for torchtitan --base-width 256 --base-depth 4 -o rule.py
     """
     show = group(given, Show)
