@@ -319,7 +319,7 @@ def export(verb: Verb, given: Given) -> int:
     Examples:
         export --optimizer lamb --depth 200 -o constants.json
         export --optimizer adamw --depth 24 --batch 64 --base-batch 8
-        export model.py:make --for torchtitan --base-width 256 -o rule.py
+        export model.py:make --for torchtitan --base-width 256
     """
     show = group(given, Show)
     base = given.pop("base_width", None), given.pop("base_depth", None)

@@ -25,7 +25,6 @@ from deepnet_theory.definitions.optimizer import Optimizer, above_floors
 from deepnet_theory.definitions.outcome import Refusal, shown, unknown
 from deepnet_theory.definitions.selection import GRADIENT_NOISE, Selection
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.sizes.descent import descent, is_additive, is_odd_in_gradient
 from deepnet_theory.sizes.monomial import ONE, Monomial, solve
 from deepnet_theory.sizes.table import ParameterRow, Place
 from deepnet_theory.sizes.update import GRADIENT, HALF, PARAMETER, ZERO, Degrees, MissingLaw, Sized
@@ -157,6 +156,9 @@ def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Frac
     Raises :class:`Refusal` with the law that is missing: a degree, a second moment, a linear
     response, or noise that adds up to nothing in the mean.
     """
+    # NumPy, which apply_ does without
+    from deepnet_theory.sizes.descent import descent, is_additive, is_odd_in_gradient
+
     trees = [above_floors(optimizer.expression.root)]
     if starts_at_zero:
         trees = [optimizer.expression.root, optimizer.from_zero.root]
