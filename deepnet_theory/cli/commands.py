@@ -313,7 +313,7 @@ def check(verb: Verb, given: Given) -> int:
 def export(verb: Verb, given: Given) -> int:
     """Write the constants of one model as JSON, with where each number came from.
 
-    With a MODEL, FILE.py:FACTORY as `audit` takes it, write the numbers by its parameters' names,
+    MODEL is FILE.py:FACTORY as `audit` takes it. Its numbers are written by its parameters' names,
     in the form of a trainer (--for).
 
     Examples:
