@@ -459,7 +459,6 @@ def audit(verb: Verb, given: Given) -> int:
     module, or (module, inputs).
 
     Examples:
-        audit mine.py:make --optimizer adamw
         audit mine.py:make --constants constants.json --format json
         audit mine.py:make --optimizer adamw --noise --batch 64
         audit mine.py:make --scheme gpt-2 --format github
