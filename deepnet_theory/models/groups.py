@@ -22,9 +22,8 @@ from deepnet_theory.models.asked import TIED, role_of, slowest
 from deepnet_theory.models.factory import require_module
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
-from deepnet_theory.sizes.batch import batch_rule
+from deepnet_theory.sizes.batch import with_averages
 from deepnet_theory.sizes.exported import in_budget, stepped_by
-from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.update import is_coupled
 
 HIDDEN, OTHER = "hidden", "other"
@@ -139,9 +138,8 @@ def _with_averages(group: dict[str, Any], c: Constants) -> dict[str, float]:
     """A rule's rate where averages span as many samples; rate times decay stays."""
     if c.selected is None or c.budget is None or c.budget.times == 1 or group["role"] == OTHER:
         return {}
-    row = batch_rule(c.selected).row("query")
-    apart = (row.memory_rate or ONE) / (row.rate or ONE) if row.memory else ONE
-    by = c.budget.steps ** -float(apart.exponent("B"))  # what 1 - beta is multiplied by
+    # of what 1 - beta is multiplied by
+    by = c.budget.steps ** -float(with_averages(c.selected).exponent("B"))
     scaled = {knob: group[knob] * by for knob in ("lr", "lr_scale")}
     return scaled | {"weight_decay": group["weight_decay"] / by}
 

@@ -112,6 +112,12 @@ def batch_rule(selection: Selection, noise: str = DOMINANT) -> BatchTable:
     return BatchTable(selection, noise, rows)
 
 
+def with_averages(selection: Selection) -> Monomial:
+    """What the rate takes besides, in powers of B, where 1 - β takes its own: 1 under Adam."""
+    row = batch_rule(selection).row("query")
+    return (row.memory_rate or ONE) / (row.rate or ONE) if row.memory else ONE
+
+
 def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
     bare = ParameterRow(place, None if place.starts_at_zero else ONE)
     if place.kind is Role.KEY_BIAS:  # its gradient is 0 for every sample

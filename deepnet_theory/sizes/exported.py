@@ -41,7 +41,7 @@ from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer, sublayer
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.batch import batch_rule
+from deepnet_theory.sizes.batch import batch_rule, with_averages
 from deepnet_theory.sizes.equivalence import with_alpha_in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import ONE
@@ -491,8 +491,15 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
 def _told(c: Constants, budget: Budget) -> Iterator[str]:
     """Its warning and its condition: where noise no longer dominates, and where averages end."""
     warning, condition, memory = [c.warning], [c.condition], 1 / budget.steps
-    if memory != 1:
+    besides = ONE if budget.times == 1 or c.selected is None else with_averages(c.selected)
+    by = memory ** float(besides.exponent("B"))
+    if memory != 1 and by == 1:
         condition.append(f"1 - beta of each average is multiplied by {memory:.4g}.")
+    if by != 1:
+        condition.append(
+            f"The rates are those of betas that stay. Where 1 - beta is multiplied by {memory:.4g} "
+            f"too, multiply the rates by another {by:.4g}, and divide the weight decays by it."
+        )
     if memory > 1:
         condition.append(f"A beta of {1 - 1 / memory:.4g} or less leaves (0, 1).")
     if memory > 1 and not budget.horizon:

@@ -215,3 +215,17 @@ def test_what_has_no_law_is_refused_and_a_second_batch_too(tmp_path, capsys):
     assert main([*typed, "--batch", "64", "--base-batch", "8"]) == 0
     assert Constants.load(file).parts[0].sublayers[0].parameters["query"].rate == math.sqrt(8)
     assert main([*typed, "--batch", "64"]) == 2
+
+
+@pytest.mark.parametrize(("optimizer", "another"), [("lion", "another 2.828"), ("adamw", None)])
+def test_an_export_says_what_the_rates_take_where_betas_move_too(optimizer, another):
+    c = dt.export(optimizer=optimizer, depth=4, batch=64, base_batch=8)
+    given = {"constants": dt.export(optimizer=optimizer, depth=4), "batch": (64, 8)}
+    stay, move = (
+        {g["role"]: g["lr"] for g in dt.parameter_groups(dt.build(c), 1.0, **given | betas)}
+        for betas in ({}, {"betas": (0.9, 0.99)})
+    )
+    assert (another or "by 8.") in c.condition and move.keys() == stay.keys()
+    assert [move[r] / stay[r] for r in stay] == pytest.approx(
+        [math.sqrt(8) if another else 1] * len(stay)
+    )
