@@ -173,7 +173,7 @@ class Budget:
     horizon: Annotated[float | None, Option("T", "Steps; decay follows them"), POSITIVE] = None
     base_horizon: Annotated[float | None, Option("T0", "Steps of the tuned run"), POSITIVE] = None
     b_noise: Annotated[
-        float | None, Option("B", "B_noise by `measure --noise`; a larger batch warns"), POSITIVE
+        float | None, Option("B", "B_noise, which `measure` prints; a larger batch warns"), POSITIVE
     ] = None
 
     def __post_init__(self) -> None:
