@@ -62,10 +62,10 @@ def test_every_example_of_the_help_runs(cli, tmp_path, monkeypatch, command, exa
         asked = [word.removeprefix("--").partition("=")[0] for word in words if word[:2] == "--"]
         assert all(given[name.replace("-", "_")] is not None for name in asked)
         return
-    if command == "audit":
-        cli("export", "--optimizer", "adam", "--depth", "2", "--width", "16", "--heads", "2", "-o",
+    if own := re.search(r"\w+\.py", example):
+        cli("export", "--optimizer", "adam", "--depth", "2", "--width", "256", "--heads", "2", "-o",
             "constants.json")  # fmt: skip
-        Path("mine.py").write_text(MINE, encoding="utf-8")
+        Path(own[0]).write_text(MINE, encoding="utf-8")
     outcome = cli(*words)
     assert outcome.code in ((0, 1, 3) if command == "audit" else (0,)), outcome.err
     assert Path("constants.json").stat().st_size > 0 if " -o " in example else outcome.out
