@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -18,7 +19,14 @@ from deepnet_theory.cli.deriving import (
     selection_of,
     subject_of,
 )
-from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict, shown, unknown
+from deepnet_theory.definitions.outcome import (
+    InputError,
+    Refusal,
+    UnstableWarning,
+    Verdict,
+    shown,
+    unknown,
+)
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import COMPLETE, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, Stack
@@ -267,7 +275,8 @@ def _constants(
     sizes = {name: getattr(settings, name) for name in ("heads", "ffn_ratio", "activation")}
     heads = None if base is None else settings.heads
     sizes |= {"width": width, "vocab": vocab, **rule}
-    return export(answer, depth, base=base, base_heads=heads, **sizes)
+    with warnings.catch_warnings(action="ignore", category=UnstableWarning):  # curves show it
+        return export(answer, depth, base=base, base_heads=heads, **sizes)
 
 
 def _built(
