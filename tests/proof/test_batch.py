@@ -14,6 +14,7 @@ from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.batch import BatchDerivation
 from deepnet_theory.sizes import batch as table_room
+from deepnet_theory.sizes import descent as descent_room
 from deepnet_theory.sizes.batch import POWERS, B, batch_rule
 from deepnet_theory.sizes.monomial import ONE
 
@@ -76,7 +77,7 @@ def test_a_regime_taken_for_the_other_is_refuted():
 
 def test_conditions_that_disagree_are_seen(monkeypatch):
     """An update that noise moves one way: the summed noise is no random walk."""
-    monkeypatch.setattr(table_room, "is_odd_in_gradient", lambda _: True)
+    monkeypatch.setattr(descent_room, "is_odd_in_gradient", lambda _: True)
     drift = derive("-eta*max(g, 0)", across="batch")
     assert "encoder/ffn/fc1/batch/rate" in refuted(drift)
 
