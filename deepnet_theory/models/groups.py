@@ -135,12 +135,14 @@ def parameter_groups(
 
 
 def _with_averages(group: dict[str, Any], c: Constants) -> dict[str, float]:
-    """A rule's rate where averages span as many samples; rate times decay stays."""
+    """A rule's rate where averages span as many samples; rate times decoupled decay stays."""
     if c.selected is None or c.budget is None or c.budget.times == 1 or group["role"] == OTHER:
         return {}
     # of what 1 - beta is multiplied by
     by = c.budget.steps ** -float(with_averages(c.selected).exponent("B"))
     scaled = {knob: group[knob] * by for knob in ("lr", "lr_scale")}
+    if is_coupled(c.selected.the_optimizer):  # averaged as the gradient is
+        return scaled
     return scaled | {"weight_decay": group["weight_decay"] / by}
 
 

@@ -491,15 +491,18 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
 def _told(c: Constants, budget: Budget) -> Iterator[str]:
     """Its warning and its condition: where noise no longer dominates, and where averages end."""
     warning, condition, memory = [c.warning], [c.condition], 1 / budget.steps
-    besides = ONE if budget.times == 1 or c.selected is None else with_averages(c.selected)
-    by = memory ** float(besides.exponent("B"))
+    selection, by = c.selected, 1.0
+    if budget.times != 1 and selection is not None:
+        by = memory ** float(with_averages(selection).exponent("B"))
     if memory != 1 and by == 1:
         condition.append(f"1 - beta of each average is multiplied by {memory:.4g}.")
-    if by != 1:
+    if by != 1 and selection is not None:
         condition.append(
             f"The rates are those of betas that stay. Where 1 - beta is multiplied by {memory:.4g} "
-            f"too, multiply the rates by another {by:.4g}, and divide the weight decays by it."
+            f"too, multiply the rates by another {by:.4g}."
         )
+        if not is_coupled(selection.the_optimizer):
+            condition.append("Divide the weight decays by it.")
     if memory > 1:
         condition.append(f"A beta of {1 - 1 / memory:.4g} or less leaves (0, 1).")
     if memory > 1 and not budget.horizon:

@@ -217,15 +217,20 @@ def test_what_has_no_law_is_refused_and_a_second_batch_too(tmp_path, capsys):
     assert main([*typed, "--batch", "64"]) == 2
 
 
-@pytest.mark.parametrize(("optimizer", "another"), [("lion", "another 2.828"), ("adamw", None)])
-def test_an_export_says_what_the_rates_take_where_betas_move_too(optimizer, another):
+@pytest.mark.parametrize(("optimizer", "power"), [("lion", 0.5), ("momentum", 1), ("adamw", 0)])
+def test_an_export_says_what_the_rates_take_where_betas_move_too(optimizer, power):
     c = dt.export(optimizer=optimizer, depth=4, batch=64, base_batch=8)
-    given = {"constants": dt.export(optimizer=optimizer, depth=4), "batch": (64, 8)}
+    given = {"constants": dt.export(optimizer=optimizer, depth=4), "weight_decay": 0.1}
     stay, move = (
-        {g["role"]: g["lr"] for g in dt.parameter_groups(dt.build(c), 1.0, **given | betas)}
-        for betas in ({}, {"betas": (0.9, 0.99)})
+        {g["role"]: g for g in parameter_groups(build(c), 1.0, batch=(64, 8), **given, **own)}
+        for own in ({}, {"betas": (0.9, 0.99)})
     )
-    assert (another or "by 8.") in c.condition and move.keys() == stay.keys()
-    assert [move[r] / stay[r] for r in stay] == pytest.approx(
-        [math.sqrt(8) if another else 1] * len(stay)
-    )
+    times = 8**power
+    assert (f"another {times:.4g}." if power else "multiplied by 8.") in c.condition
+    # of a decay inside the gradient its share of the gradient stays, of another the rate times it
+    divided = "Divide the weight decays" in c.condition
+    assert divided is (optimizer == "lion") and move.keys() == stay.keys()
+    for role, group in stay.items():
+        assert move[role]["lr"] == pytest.approx(times * group["lr"])
+        decay = group["weight_decay"] / (times if divided else 1)
+        assert move[role]["weight_decay"] == pytest.approx(decay)
