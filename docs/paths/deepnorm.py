@@ -18,7 +18,7 @@ right = dt.audit(*faithful(N))
 print(right)
 assert right.verdict is dt.Verdict.SUPPORTED and right.follows == "deepnorm"
 first = right.sublayers[0]
-assert abs(first.sublayer.alpha - (2 * N) ** (1 / 4)) < 1e-3
+assert abs(first["alpha"] - (2 * N) ** (1 / 4)) < 1e-3
 # Faithful is not balanced: the constants are SGD's, and under AdamW an update grows with depth.
 under_adamw = dt.audit(*faithful(N), optimizer="adamw")
 assert under_adamw.verdict is dt.Verdict.REFUTED and "N^(1/2)" in str(under_adamw)
