@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
+from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.files import read_text, write_text
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, shown, unknown
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placement
@@ -200,8 +201,8 @@ class Budget:
         )
 
 
-@dataclass(frozen=True)
-class Constants:
+@dataclass(frozen=True, repr=False)
+class Constants(Displayed):
     """The constants of one model.
 
     ``form`` says where α is: in the ``forward`` pass, or in the ``weights``, the initial size and

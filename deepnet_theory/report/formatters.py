@@ -20,6 +20,7 @@ SHOWN = {
     "Audit": "audit.document",
     "BatchDerivation": "tables.batch",
     "Comparison": "tables.comparison",
+    "Constants": "one_page.exported",
     "Derivation": "rule.document",
     "Judgement": "tables.scheme",
     "Plan": "training.plan",
@@ -72,7 +73,8 @@ def line(result: Any) -> str:
     name = type(result).__name__
     rule = f": {result.rows[0].told()}" if name == "Derivation" else ""
     verdict = getattr(result, "verdict", "")
-    return f"<{name} of {composed(result).title}{rule}{f'; {verdict}' * bool(verdict)}>"
+    title = composed(result).title.removeprefix(f"{name} of ")
+    return f"<{name} of {title}{rule}{f'; {verdict}' * bool(verdict)}>"
 
 
 def plot(result: object, variable: str | None = None, rivals: Sequence[Result] = ()) -> Plot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,32 @@ groups = parameter_groups(model, lr=1e-3)  # for a torch optimizer
 """
 
 
+def exported(constants: Constants) -> doc.Document:
+    """Constants by themselves: the numbers of every kind of sublayer, and what to know of them."""
+    notes = ("Note", constants.condition), ("Warning", constants.warning)
+    said = [f"{label}: {words}" for label, words in notes if words]
+    if base := constants.base:
+        said.append(
+            f"Relative to a model of width {base.width}: `parameters` of each sublayer has what "
+            "each kind of parameter starts and steps with."
+        )
+    title = f"Constants of {constants.optimizer}, {constants.placement}"
+    return doc.Document(title, (*_numbers(constants), *said))
+
+
+def _numbers(constants: Constants) -> Iterator[doc.Block]:
+    rows, gains = [], []
+    for part in constants.parts:
+        for s in part.sublayers:
+            alpha, beta, *rates = (f"{x:.6g}" for x in (s.alpha, s.beta, s.rate, constants.eta))
+            if s.gains:
+                beta, each = "-", ", ".join(f"{name} {g:.4g}" for name, g in s.gains.items())
+                gains.append(f"Gains of the {part.name}'s {s.kind}: {each}.")
+            rows.append((f"{part.layers} {part.name}", s.kind, alpha, beta, *rates))
+    yield doc.table("layers | sublayer | >α | >β | >κ | >factor on η", rows)
+    yield from gains
+
+
 def document(
     derivation: Derivation,
     verification: Result,
@@ -30,16 +57,11 @@ def document(
     command: str = "",
 ) -> doc.Document:
     """Everything on one page; ``command`` is the way to make it again."""
-    v, row, eta = verification, constants.origin.get("row"), constants.eta
-    alphas = (
-        (f"{part.layers} {part.name}", s.kind, *(f"{x:.6g}" for x in (s.alpha, s.beta, eta)))
-        for part in constants.parts
-        for s in part.sublayers
-    )
+    v, row = verification, constants.origin.get("row")
     built: doc.Body = (
         f"Measured here: the rule {derivation.rows[0].named}. In the constants: the rule {row}."
         * bool(row),
-        doc.table("layers | sublayer | >α | >β | >factor on η", alphas),
+        *_numbers(constants),
         doc.Listing(USE),
         doc.Document("constants.json", (doc.Listing(constants.to_json()),), folded=True),
     )

@@ -4,6 +4,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory import Constants
+from deepnet_theory.definitions.constants import PartConstants, SublayerConstants
 from deepnet_theory.definitions.display import Displayed, register
 
 
@@ -27,3 +33,28 @@ def test_the_registry_imports_no_report_before_something_is_shown():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+NUMBERS = st.floats(1e-3, 1e3)
+
+
+@given(NUMBERS, NUMBERS, NUMBERS, st.booleans())
+def test_constants_are_printed_with_their_learning_rates_multiplier(alpha, beta, kappa, by_matrix):
+    gains = {"fc1": beta, "fc2": 1.0} if by_matrix else {}
+    row = SublayerConstants("ffn", alpha, 1.0 if by_matrix else beta, kappa, gains)
+    constants = Constants(
+        "encoder", "post-ln", "layer", (PartConstants("encoder", 3, False, (row,)),),
+        optimizer="adam", warning="Mind the head.",
+    )  # fmt: skip
+    said = str(constants)
+    assert len(said.splitlines()) <= 12 and "Warning: Mind the head." in said
+    of_row = next(line for line in said.splitlines() if "3 encoder" in line).split()
+    read = dict(zip(("alpha", "beta", "kappa"), of_row[3:], strict=False))
+    assert float(read["alpha"]) == pytest.approx(alpha, rel=1e-4)
+    assert float(read["kappa"]) == pytest.approx(kappa, rel=1e-4)
+    if by_matrix:
+        assert read["beta"] == "-" and f"fc1 {beta:.4g}, fc2 1." in said
+    else:
+        assert float(read["beta"]) == pytest.approx(beta, rel=1e-4)
+    assert f">{kappa:.6g}<" in constants._repr_html_()
+    assert repr(constants) == "<Constants of adam, post-ln>"

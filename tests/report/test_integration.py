@@ -78,3 +78,7 @@ def test_each_verdict_has_its_outcome():
         (case,) = ElementTree.fromstring(junit(audit))
         assert case[0].tag == tag and "a stream of its own." in case[0].text
         assert github(audit).startswith(f"::{level} ")
+
+
+def test_an_interpreter_names_an_audit_once():
+    assert repr(audited()) == "<Audit of mine.py:make; REFUTED>"

@@ -35,6 +35,7 @@ def test_the_page_is_whole_and_alone_and_its_first_screen_has_the_numbers(html):
     assert re.search(r"near-identity</td><td><span class=\"verdict REFUTED\">", html)
     first = html[: html.index("<h2>The measurement")]
     assert "50 encoder" in first and ">0.125<" in first and "β multiplies" in first
+    assert re.search(r"<th[^>]*>κ</th>", first)
     # PROVED is said with its bound, and by no colour
     assert "PROVED</span> (an upper bound up to a constant factor)" in first
     style = html[: html.index("</style>")]
