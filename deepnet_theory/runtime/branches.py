@@ -207,7 +207,7 @@ KINDS = tuple(_MODULES)
 
 def branch(
     kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec, causal: bool,
-    scores: float = 1.0,
+    scores: float,
 ) -> Branch:  # fmt: skip
     module = _MODULES.get(kind, FeedForward)  # which refuses a mixture of experts
     if issubclass(module, Attention):

@@ -242,8 +242,6 @@ class _Residual:
         return Signal(None, path, unit, left.branch or right.branch, moved, norms)
 
     def subtract(self, left: Signal, right: Signal) -> Signal:
-        if right.branch is not None and right.path is None:
-            raise ValueError("a branch that is subtracted")
         return self.add(left, self.multiply(self.number(Fraction(-1)), right))
 
     def multiply(self, left: Signal, right: Signal) -> Signal:

@@ -1,15 +1,18 @@
 """What continuous integration reads of an audit says what the audit says, whatever is in it."""
 
 import re
+from dataclasses import replace
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.audit import DIFFERENCE, REMARK, Audit, Finding
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.reading import Line, Reading
+from deepnet_theory.report.audit import answer
 from deepnet_theory.report.integration import NO_XML, github, junit
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -82,3 +85,18 @@ def test_each_verdict_has_its_outcome():
 
 def test_an_interpreter_names_an_audit_once():
     assert repr(audited()) == "<Audit of mine.py:make; REFUTED>"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "from the nearest scheme or rule (no optimizer was given), "),
+        ({"optimizer": "adamw"}, "from the nearest rule, "),
+        ({"scheme": "gpt-2"}, "difference from "),
+        ({"optimizer": "adamw", "scheme": "gpt-2"}, "difference from "),
+    ],
+)
+def test_what_a_model_is_held_against_depends_on_what_was_asked(asked, said):
+    one = replace(audited(), **{"optimizer": None, "scheme": None} | asked)
+    _, rest = answer(one)
+    assert said in rest and ("nearest" in rest) is ("nearest" in said)
