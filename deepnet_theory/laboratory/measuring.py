@@ -112,9 +112,9 @@ def measure(
     summed weight of what the branches add to all tokens alike) and the cosine between tokens at F;
     a sentence warns where what is a token's own drowns.
 
-    With ``noise`` the result has B_noise of the first seed's largest model, measured by
-    its gradients on so many ``sequences``. Without depths and
-    widths it has nothing else, and the verdict says whether B_noise of the whole model is known.
+    With ``noise`` the result has B_noise of the first seed's largest model, measured by its
+    gradients on that many ``sequences``. Without depths and widths it has nothing else, and the
+    verdict says whether B_noise of the whole model is known.
 
     ``work`` is that of :func:`~deepnet_theory.cli.experiments.verify`. ``cache`` keeps each seed
     that is finished as long as the Python files in the folder of the named file are as they were.

@@ -127,23 +127,23 @@ def parameter_groups(
                 )  # fmt: skip
         own = betas.get(name) if isinstance(betas, Mapping) else betas
         if own is not None:
-            averages = {"betas": _averages(own, c.budget or Budget())}
-            groups = [
-                g | averages | _with_averages(g, c) if g["optimizer"] == name else g for g in groups
-            ]
+            averages, times = {"betas": _averages(own, c.budget or Budget())}, _with_averages(c)
+            for g in (g for g in groups if g["optimizer"] == name):
+                g |= averages
+                if g["role"] != OTHER:
+                    g |= {knob: g[knob] * by for knob, by in times.items()}
     return groups
 
 
-def _with_averages(group: dict[str, Any], c: Constants) -> dict[str, float]:
-    """A rule's rate where averages span as many samples; rate times decoupled decay stays."""
-    if c.selected is None or c.budget is None or c.budget.times == 1 or group["role"] == OTHER:
+def _with_averages(c: Constants) -> dict[str, float]:
+    """What a rule's rates take where averages span as many samples; rate times decay stays."""
+    if c.selected is None or c.budget is None or c.budget.times == 1:
         return {}
     # of what 1 - beta is multiplied by
     by = c.budget.steps ** -float(with_averages(c.selected).exponent("B"))
-    scaled = {knob: group[knob] * by for knob in ("lr", "lr_scale")}
-    if is_coupled(c.selected.the_optimizer):  # averaged as the gradient is
-        return scaled
-    return scaled | {"weight_decay": group["weight_decay"] / by}
+    # a decay inside the gradient is averaged as the gradient is
+    decay = 1.0 if is_coupled(c.selected.the_optimizer) else 1 / by
+    return {"lr": by, "lr_scale": by, "weight_decay": decay}
 
 
 def _averages(betas: tuple[float, ...], run: Budget) -> tuple[float, ...]:

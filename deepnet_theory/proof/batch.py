@@ -261,8 +261,8 @@ class BatchDerivation(Displayed):
             differ = (f for f in self.measured if f.verdict is Verdict.REFUTED)
             named = (f"{one.of} is {one.stated}, and was measured as {one.found}" for one in differ)
             return next(named, "a step fails its check")
-        own = row_facts(self.table)
-        aside = ", ".join({one.of.rpartition("/")[2]: 0 for one in own if one.holds is None})
+        own = (one for one in self.measured if "/batch/" in one.of and one.holds is None)
+        aside = ", ".join({one.of.rpartition("/")[2]: 0 for one in own})
         return (
             "the powers follow from the conditions, given the assumptions, and explicit matrices "
             f"with noise show them{f' (not decided there: {aside})' if aside else ''}"

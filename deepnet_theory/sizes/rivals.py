@@ -47,18 +47,23 @@ def rows(c: Constants) -> Iterator[tuple[Row, ParameterConstants]]:
         yield from (((index, name), p) for name, p in s.parameters.items())
 
 
+def over(p: ParameterConstants, base: ParameterConstants) -> tuple[float, float]:
+    """The factors of a gain and a rate over a base's; a gain of 0 has the factor 1."""
+    return p.gain / (base.gain or 1.0) or 1.0, p.rate / base.rate
+
+
 def wrong(name: str, c: Constants, base: Constants) -> Constants:
     """What a wrong rule has at the size at which the rule has c."""
     start = dict(rows(base))
     depth = c.parts[0].layers / base.parts[0].layers
     width, factors = c.architecture.width / base.architecture.width, {}
     for row, p in rows(c):
-        kind, below = _kind(c, row), start[row]
+        kind, (gain, rate) = _kind(c, row), over(p, start[row])
         scaled = kind is not None and row[1] in {m.name for m in kind.scaled}
         factors[row] = WRONG[name](
             Factors(
-                p.gain / (below.gain or 1.0) or 1.0,
-                p.rate / below.rate,
+                gain,
+                rate,
                 c.parts[0].sublayers[row[0] or 0].rate if scaled else 1.0,
                 standard(c, row) / standard(base, row),
                 *(depth, width, scaled),
@@ -71,10 +76,7 @@ def wrong(name: str, c: Constants, base: Constants) -> Constants:
 def of_another(c: Constants, base: Constants, other: Constants, its_base: Constants) -> Constants:
     """The same by the factors of another rule, which has ``other`` and ``its_base`` there."""
     start = dict(rows(its_base))
-    factors = {
-        row: (p.gain / (start[row].gain or 1.0) or 1.0, p.rate / start[row].rate)
-        for row, p in rows(other)
-    }
+    factors = {row: over(p, start[row]) for row, p in rows(other)}
     each = (x.parts[0].sublayers for x in (c, base, other, its_base))
     sublayers = tuple(
         replace(s, alpha=b.alpha * o.alpha / i.alpha) for s, b, o, i in zip(*each, strict=True)
