@@ -30,7 +30,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.runtime import build
 from deepnet_theory.runtime.model import Model, sinusoids
 from deepnet_theory.sizes.rivals import WRONG as TABLE
-from deepnet_theory.sizes.rivals import Row, of_another, rows, standard, with_factors, wrong
+from deepnet_theory.sizes.rivals import Address, of_another, rows, standard, with_factors, wrong
 
 STD, DECAY, VOCAB, HEAD_WIDTH, FFN_RATIO = 0.02, 0.1, 256, 32, 2.6875
 SLOWER = 5  # Muon's rate over the one of AdamW for the other parameters
@@ -121,7 +121,7 @@ def constants(arm: Arm, size: Size, form: Form) -> Constants:
     return replace(with_factors(c, base, own), head_multiplier=1.0)
 
 
-def is_matrix(c: Constants, row: Row) -> bool:
+def is_matrix(c: Constants, row: Address) -> bool:
     """Whether standard practice has a size of its own for it."""
     return standard(c, row) != 1
 

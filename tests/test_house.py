@@ -37,7 +37,7 @@ FLOORS = (
 )
 UPWARD: set[tuple[str, str]] = set()
 NAMED_TWICE = {
-    2: "Change Matrix Part Place Power Row Rule Step Sublayer",
+    2: "Change Matrix Part Place Power Rule Step Sublayer",
     3: "Branch Table",
     4: "Norm",
 }

@@ -37,10 +37,10 @@ WRONG: dict[str, Callable[[Factors], tuple[float, float]]] = {  # factors of gai
     "one rate for all roles": lambda p: (p.gain, 1.0),
     "standard sizes": lambda p: (p.standard, p.rate),
 }
-Row = tuple[int | None, str]  # the sublayer's index in a layer, None outside; the parameter
+Address = tuple[int | None, str]  # the sublayer's index in a layer, None outside; the parameter
 
 
-def rows(c: Constants) -> Iterator[tuple[Row, ParameterConstants]]:
+def rows(c: Constants) -> Iterator[tuple[Address, ParameterConstants]]:
     """Every parameter."""
     yield from (((None, name), p) for name, p in c.outer.items())
     for index, s in enumerate(c.parts[0].sublayers):
@@ -87,7 +87,7 @@ def of_another(c: Constants, base: Constants, other: Constants, its_base: Consta
 
 
 def with_factors(
-    c: Constants, base: Constants, factors: Mapping[Row, tuple[float, float]]
+    c: Constants, base: Constants, factors: Mapping[Address, tuple[float, float]]
 ) -> Constants:
     """The constants with gains and rates that are the base's times factors."""
     (part,), start, own, sublayers = c.parts, dict(rows(base)), {}, []
@@ -103,7 +103,7 @@ def with_factors(
     return replace(c, parts=(replace(part, sublayers=tuple(sublayers)),), outer=outer)
 
 
-def standard(c: Constants, row: Row) -> float:
+def standard(c: Constants, row: Address) -> float:
     """The gain of a matrix of standard deviation 1, over √(2N) where it ends a branch; or 1."""
     a, kind, name = c.architecture, _kind(c, row), row[1]
     if kind is None:
@@ -115,7 +115,7 @@ def standard(c: Constants, row: Row) -> float:
     return math.sqrt(sum(fans) / 2 / shorter) if fans else 1.0
 
 
-def _kind(c: Constants, row: Row) -> Sublayer | None:
+def _kind(c: Constants, row: Address) -> Sublayer | None:
     return None if row[0] is None else sublayer(c.parts[0].sublayers[row[0]].kind)
 
 
