@@ -206,29 +206,39 @@ def regret(name: str, rate: float, cells: Cells, of: Scatter) -> Interval:
 
 
 INTRO = """\
-# A certificate: does the rate transfer, and is a wrong rule seen?
+# Certificate: does the learning rate transfer, and does the test see a wrong rule?
 
-Decoders with RMS norms and SwiGLU, by `build`, on bytes of Python's standard library; validation
-loss in nats. {steps} steps of {batch} windows of {window} bytes ({tokens:.2g} million tokens a
-run), warm-up, cosine to 0, no clipping, decay 0.1. Each arm's rate is tuned at {base} with two
-seeds, in factors of 2, and larger models train at the base's best rate. Muon trains the matrices
-of the branches, AdamW the rest at a fifth of the rate (standard practice: at the same rate).
-Standard practice has standard deviations of 0.02, over √(2N) for the last matrix of a branch, and
-one rate. A wrong rule is the rule's own table with other gains or rates. All of them agree at the
-base, and a wrong rule has no row where its numbers are the rule's.
+{found}
 
-*Distance* is computed from the tables alone, in factors of 2: the root mean square over the branch
-matrices of how far rate and initial size are from the rule's. *Expected* is the best rate over the
-base's, from the tables too. Within a size and a family the rows are in the expected order of
-regret, by distance. *Regret* is the loss at the base's best rate above the lowest one at
-that size, over the rates of the family's rule and the arm's own, with a 95 % interval that is
-corrected for their number. The margin is a quarter of what a rate off by a factor 2 costs at the
-base: what one off by √2 costs. SUPPORTED: the interval is below the margin. REFUTED: it is above.
+Decoders with RMS norms and SwiGLU, made by `build`, are trained on bytes of Python's standard
+library. A run has {steps} steps of {batch} windows of {window} bytes ({tokens:.2g} million tokens),
+warm-up, a cosine to 0, no clipping and weight decay 0.1. Each arm tunes its learning rate at the
+base, width × layers {base}, with two seeds and factors of 2. Larger models train at the base's best
+rate. Muon trains the matrices of the branches. AdamW trains the rest at a fifth of that rate (in
+standard practice: at the same rate). *Standard practice* draws with a standard deviation of 0.02,
+divided by √(2N) for the last matrix of a branch, and has one rate. A *wrong rule* is the rule's
+table with other gains or rates. All rules agree at the base. A wrong rule has no row if its numbers
+are the rule's.
+
+- *Distance*: how far rate and initial size of the branch matrices are from the rule's, in factors
+  of 2 (root mean square). Within a size and a family, rows are sorted by distance.
+- *Expected*: the best rate, relative to the base's. Distance and expected come from the tables
+  alone.
+- *Regret*: the loss at the base's best rate minus the lowest loss at that size, in nats a byte. The
+  95 % interval is corrected for the number of rates tried.
+- *Verdict*: SUPPORTED if the interval is below the margin, REFUTED if it is above. The margin is
+  the loss of a rate that is off by √2 (a quarter of the loss of a factor 2 at the base).
+
 Made by `python benchmarks/certificate.py`.
 
-| arm | size | distance | expected | loss, by rate over the base's best | regret | verdict |
+| arm | width × layers | distance (factors of 2) | expected (base = 1) | validation loss (nats a \
+byte) at rate / base's best | regret (nats a byte) | verdict |
 |---|---|---|---|---|---|---|
 """
+NOT_RUN = (
+    "This page is a forecast: no run was made. The table says which rules are expected to "
+    "lose, and in which order."
+)
 
 
 def curve(cells: Cells, name: str, unit: float) -> dict[float, float]:
@@ -272,21 +282,25 @@ def page(record: Record) -> tuple[str, Figure]:
             cell[-2:] = f"{lost.estimate:.3f} ({lost.low:.3f} to {lost.high:.3f})", str(verdict)
             order += [(distance, lost.estimate)] * (arm.family == ALL[0].family)
         lines.append(f"| {' | '.join(cell)} |")
-    text = INTRO.format(**form._asdict(), tokens=math.prod(form[4:]) / 1e6) + "\n".join(lines)
+    found = NOT_RUN
     if order:
         refuted = sum(Verdict.REFUTED in verdicts[name] for name in WRONG)
         family, tried = ALL[0].family, sum(bool(verdicts[name]) for name in WRONG)
         critical = stdtrit(of.freedom, 1 - 0.025 / 3)
         power = stdtr(of.freedom, costs[family] * 0.75 / of.s - critical)
-        text += (
-            f"\n\n**{refuted} of {tried} wrong rules were REFUTED at some size**, at a power of "
-            f"{power:.2f}: so likely is a rule REFUTED whose rates are all off by a factor 2, with "
-            f"two seeds and three other cells. The rule: {', '.join(sorted(verdicts[RULE]))}. "
-            f"That factor costs {costs[family]:.3f} nats at the base; one run scatters by "
-            f"{of.s:.3f} ({of.freedom} degrees of freedom). Rank correlation of distance and "
-            f"regret: {spearmanr(order).statistic:.2f} over {len(order)} rows."
+        found = (
+            f"The verdicts of the rule are: {', '.join(sorted(verdicts[RULE]))}. {refuted} of "
+            f"{tried} wrong rules were REFUTED at some size. Rules that are further from the rule "
+            f"lose more: the rank correlation is {spearmanr(order).statistic:.2f} over "
+            f"{len(order)} rows.\n\nThe power is {power:.2f}: the probability that a rule is "
+            f"REFUTED whose rates are all off by a factor 2, with two seeds and three other cells. "
+            f"That factor costs {costs[family]:.3f} nats a byte at the base. The standard "
+            f"deviation of one run is {of.s:.3f} ({of.freedom} degrees of freedom)."
         )
-    text += "\n\n## At the base\n\n| arm | best rate | loss, by rate |\n|---|---|---|\n"
+    text = INTRO.format(**form._asdict(), tokens=math.prod(form[4:]) / 1e6, found=found)
+    text += "\n".join(lines)
+    text += "\n\n## At the base\n\n| arm | best learning rate | validation loss (nats a byte) "
+    text += "at each rate |\n|---|---|---|\n"
     for arm in (arm for arm in ALL if arm.start):
         at = curve(tables[arm.family, form.base], arm.name, 1.0)
         text += f"| {arm.name} | {best.get(arm.name, '–')} | {told(at)} |\n"

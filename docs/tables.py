@@ -1,9 +1,9 @@
-"""Writes the generated blocks of the README: the rules, the cross table, the findings.
+"""Writes the generated blocks of the README: the rules and the findings.
 
     python docs/tables.py [--check]
 
-A block stands between ``<!-- NAME -->`` and ``<!-- end -->``; ``--check`` only says whether all
-are current.
+A block is between ``<!-- NAME -->`` and ``<!-- end -->``. ``--check`` writes nothing and says
+whether all blocks are current.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 
 import deepnet_theory as dt
@@ -19,73 +18,68 @@ from deepnet_theory.definitions.rule import FIRST, TO_TRAIN_WITH, Rule
 from deepnet_theory.report.notation import formula_latex
 
 README = Path(__file__).parent.parent / "README.md"
-OPTIMIZERS = ("sgd", "adam", "lamb")
-SHOWN = {"sgd": "SGD", "adam": "Adam", "lamb": "LAMB"}
 ALIKE = {"sgd": "SGD, momentum", "adam": "Adam, AdamW, Lion, Muon", "lamb": "LAMB"}
-PLACEMENTS = {"post-ln": "post-LN", "pre-ln": "pre-LN", "res-post-ln": "res-post-LN"}
-FINDINGS = (
-    "deepnet-adam",
-    "deepnet-vector-parameters",
-    "su-query-key",
-    "su-prenorm-needed",
-    "schemes-quartic",
-)
+PLACEMENTS = {"post-ln": "post-LN", "pre-ln": "pre-LN"}
+FINDINGS = {  # of a claim: the author of its sentence, and what a reader does differently
+    "deepnet-adam": (
+        "DeepNet",
+        "But one Adam update grows as √N. Take the Adam rule, or divide the learning rate by √N.",
+    ),
+    "deepnet-vector-parameters": (
+        "DeepNet",
+        "The matrices alone do. Give norm gains and biases their own rates (`parameter_groups`).",
+    ),
+    "su-query-key": (
+        "Su",
+        "Under LAMB their share is constant in depth. Count query and key there.",
+    ),
+    "su-prenorm-needed": (
+        "Su",
+        "Under Adam an update grows as √N. Use the rule. Under SGD plain pre-LN nearly balances.",
+    ),
+    "width-lamb": (
+        "Gupta et al.",
+        "Where updates are aligned, multiply LAMB's rate of hidden matrices by d^(−1/2).",
+    ),
+}
 
 
 def rules() -> list[str]:
-    """α and β (and κ) of both rules, that to train with first; a refusal is shown as one."""
+    """α, β and κ of the recommended and the published rule of each placement and optimizer."""
     head = f"| norm | optimizer | {TO_TRAIN_WITH}: α, β | {FIRST}: α, β |"
-    lines, conditions = [head, "|---" * 4 + "|"], {}
+    lines = [head, "|---" * 4 + "|"]
     for name, where in PLACEMENTS.items():
+        alike: dict[str, list[str]] = {}
         for optimizer, told in ALIKE.items():
             derivation = dt.derive(optimizer=optimizer, placement=name)
-            both = (_cell(derivation, rule) for rule in (derivation.training, derivation.rule))
-            lines.append(f"| {where} | {told} | {' | '.join(both)} |")
-        if condition := derivation.training_condition:
-            conditions[where] = condition
-    return lines + [f"\n**To train {where}.** {told}" for where, told in conditions.items()]
+            both = (_cell(rule) for rule in (derivation.training, derivation.rule))
+            alike.setdefault(" | ".join(both), []).append(told)
+        lines += (f"| {where} | {', '.join(named)} | {cells} |" for cells, named in alike.items())
+    return lines
 
 
-def _cell(derivation: dt.Derivation, rule: Rule | None) -> str:
+def _cell(rule: Rule | None) -> str:
     if rule is None:
         return "refused"
     (entry,) = rule.entries
     rate = "" if entry.rate == "1" else f"; κ = ${formula_latex(entry.rate)}$"
-    epsilon = "".join(f"; norm's ε × ${formula_latex(by)}$" for _, by in entry.norm_epsilon)
-    return f"${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}${rate}{epsilon}"
-
-
-def cross() -> list[str]:
-    """The predicted exponent of every rule (rows) under every optimizer (columns)."""
-    from deepnet_theory.sizes.exponents import cross_table
-
-    table = cross_table(OPTIMIZERS)
-    lines = ["| rule of ↓, stepped by → | " + " | ".join(SHOWN[n] for n in OPTIMIZERS) + " |"]
-    lines.append("|---" * (len(OPTIMIZERS) + 1) + "|")
-    for rule in OPTIMIZERS:
-        cells = [_power(table[rule, o]) for o in OPTIMIZERS]
-        lines.append(f"| {SHOWN[rule]} | {' | '.join(cells)} |")
-    return lines
-
-
-def _power(exponent: Fraction) -> str:
-    return "constant" if exponent == 0 else f"$N^{{{exponent}}}$"
+    return f"${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}${rate}"
 
 
 def findings() -> list[str]:
-    """One line a claim: what was found, with a link to its check."""
+    """One line a claim: the sentence that was tried, its verdict, and what to do."""
     from deepnet_theory.cli.claims import PACKAGE, runner
 
     claims, lines = runner(), []
-    for name in FINDINGS:
+    for name, (author, advice) in FINDINGS.items():
         one = claims.claim(name)
-        sentence = re.split(r"(?<=[.:;])\s", one.finding, maxsplit=1)[0].rstrip(".:;")
         file = claims.path_of(Path(PACKAGE), name).as_posix()
-        lines.append(f"- **{one.standing}**: [{name}]({file}): {sentence}.")
+        tried = f"*{author}: {one.statement}* [{one.standing}]({file})."
+        lines.append(f"- {tried} {advice}")
     return lines
 
 
-BLOCKS: dict[str, Callable[[], list[str]]] = {"rules": rules, "cross": cross, "findings": findings}
+BLOCKS: dict[str, Callable[[], list[str]]] = {"rules": rules, "findings": findings}
 
 
 def written(text: str) -> str:
@@ -95,7 +89,7 @@ def written(text: str) -> str:
         content = "\n".join(block())
         text, count = re.subn(pattern, lambda m, c=content: f"{m[1]}{c}\n{m[2]}", text, flags=re.S)
         if count != 1:
-            raise ValueError(f"the block {name!r} stands {count} times in the README")
+            raise ValueError(f"the README has the block {name!r} {count} times")
     return text
 
 
