@@ -30,13 +30,13 @@
     const N = Number(given.depth), d = Number(given.width), base = Number(given.base);
     const rule = rules.find((r) => Object.keys(chosen).every((name) => r[name] === given[name]));
     answer.replaceChildren();
-    if (!Number.isInteger(N) || N < 1) return answer.append(said("The number of layers is a whole number from 1."));
+    if (!Number.isInteger(N) || N < 1) return answer.append(said("Give the number of layers as a whole number from 1."));
     if (rule.refused) return answer.append(said(`No rule: ${rule.refused}`));
     answer.append(made("p", {innerHTML: `Each sublayer: ${window.deepnetDrawn[rule.equation]}`}));
     for (const one of rule.rows) showRow(one, N);
     answer.append(said(rule.advice));
     if (d >= 1 && base >= 1) showWidth(given, d, base);
-    else if (given.width || given.base) answer.append(said("Give both widths: the model's, and the one that was tuned."));
+    else if (given.width || given.base) answer.append(said("Give both widths as whole numbers from 1: the width of your model, and the width that you tuned."));
     showCommands(given, d >= 1 && base >= 1);
   };
   const showRow = (rule, N) => {  // one of the two rules

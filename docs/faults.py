@@ -1,4 +1,4 @@
-"""One page of the site for every fault: the line that makes it, and what an audit says of it.
+"""One page of the site for every fault: the line that makes the fault, and the audit's report.
 
 A fault is planted in the text of ``paths/my_deepnorm.py``; the model of that text is audited.
 """
@@ -32,7 +32,7 @@ class Fault:
 
 
 FAULTS = (
-    Fault("beta-upside-down", "β inverted: 1/β in place of β",
+    Fault("beta-upside-down", "β inverted: 1/β instead of β",
           (("beta = (8 * depth) ** (-1 / 4)", "beta = (8 * depth) ** (1 / 4)"),)),
     Fault("alpha-on-the-branch", "α on the branch",
           tuple((s, s.replace("self.alpha * x +", "x + self.alpha *")) for s in SUMS)),
@@ -69,7 +69,7 @@ def linked(page: str) -> str:
 
 
 def row(fault: Fault) -> tuple[str, str]:
-    """What it does and how it shows, as the table says it."""
+    """The effect of a fault and what `audit` prints, from the table."""
     page = (Path(__file__).parents[1] / TABLE).read_text(encoding="utf-8")
     (line,) = (line for line in page.splitlines() if line.startswith(f"| {fault.title} |"))
     does, shows = line.strip("| ").split(" | ")[1:]
@@ -80,13 +80,13 @@ def source(fault: Fault) -> str:
     """The model's source with the fault in it."""
     text = SOURCE.read_text(encoding="utf-8")
     for before, after in fault.edits:
-        assert text.count(before) == 1, f"{fault.name}: {before!r} stands not once in {SOURCE.name}"
+        assert text.count(before) == 1, f"{fault.name}: {SOURCE.name} has not one {before!r}"
         text = text.replace(before, after)
     return text
 
 
 def audited(fault: Fault) -> Any:
-    """What an audit says of the model with the fault."""
+    """The audit of the model with the fault."""
     import torch
 
     torch.manual_seed(0)
@@ -106,7 +106,7 @@ def _page(fault: Fault) -> Iterator[str]:
     does, shows = row(fault)
     first = fault.title[0]
     yield f"# {first.upper() if first.isascii() else first}{fault.title[1:]}\n"  # β, and not Β
-    yield f"What it does: {does}. How it shows: {shows}.\n"
+    yield f"Effect: {does}. What `audit` prints: {shows}.\n"
     right = SOURCE.read_text(encoding="utf-8").splitlines()
     changed = [
         line
@@ -114,9 +114,9 @@ def _page(fault: Fault) -> Iterator[str]:
         if not line.startswith(("---", "+++", "@@"))
     ]
     if changed:
-        yield "In [a DeepNorm as one writes it](../paths/README.md#is-my-deepnorm-right)"
-        yield "the fault is the red line, and the green one fixes it:\n"
+        yield "In [a plain DeepNorm](../paths/README.md#is-my-deepnorm-right)"
+        yield "the red line is the fault. The green line fixes the model:\n"
         yield "\n".join(("```diff", *changed, "```\n"))
-    yield f"## What `audit` says\n\nOf {LAYERS} layers, under AdamW:\n"
+    yield f"## The audit\n\n{LAYERS} layers, AdamW:\n"
     yield _said(fault)
-    yield "\n[The other faults](../faults.md); [audit a model of your own](../audit.md)."
+    yield "\n[The other faults](../faults.md); [audit your model](../audit.md)."

@@ -49,7 +49,7 @@ def _figure(page: str, title: str) -> Figure:
 
 
 def _points(head: list[str], row: list[str]) -> tuple[tuple[float, float], ...]:
-    """The rates that were run: a dash stands for one that was not."""
+    """The rates that were run: a dash is a rate that was not run."""
     rates = ((name, loss) for name, loss in zip(head, row, strict=True) if name[:1].isdigit())
     return tuple((float(rate), float(loss)) for rate, loss in rates if loss != "–")
 

@@ -2,7 +2,7 @@
 
     python docs/picture.py
 
-Post-LN encoders stepped once by Adam on text: the plain network beside the derived rule.
+Post-LN encoders stepped once by Adam on text: the plain network and the derived rule.
 """
 
 from __future__ import annotations

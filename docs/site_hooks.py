@@ -36,7 +36,7 @@ from deepnet_theory.sizes.answer import Answer, for_training, in_depth
 from deepnet_theory.sizes.width import texts, width_table
 
 ROOT = Path(__file__).parents[1]
-# pages that stand elsewhere in the tree: what they match, and where they stand on the site
+# pages from elsewhere in the tree: a pattern of files, and their folder on the site
 ELSEWHERE = (
     ("paper_checks/**/README.md", "findings"),
     ("benchmarks/results/*.md", "measured"),
@@ -159,7 +159,7 @@ def formulas(entries: list[dict[str, Any]]) -> set[str]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links within the tree become links within the site; what has no page there loses its link."""
+    """Links within the tree become links within the site; a link without a page there is text."""
     pages = sources()
     here = pages.get(page.file.src_uri)
     if here is None:
@@ -193,7 +193,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _place(source: str, pages: dict[str, str]) -> str | None:
-    """Where a file of the tree stands on the site; None where it is no page of it."""
+    """The path on the site of a file of the tree; None if it is no page."""
     if source.startswith("docs/") and source.endswith(".svg"):  # a figure
         return source.removeprefix("docs/")
     by_source = {source: to for to, source in pages.items()}
@@ -215,7 +215,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     return _scripts(re.sub(pattern, drawn, html, flags=re.S))
 
 
-# tags inside which a text stands as it is written, and the powers and indices of all other texts
+# tags whose text is kept as written, and the powers and indices of all other texts
 AS_WRITTEN = "code|pre|math|script|style|svg|textarea"
 POWER = re.compile(r"(?<=[\w)\]}²‖])\^(?:\{([^{}]+)\}|\(([^()]+)\)|([-−+]?\d+(?:\.\d+)?|\w\b))")
 INDEX = re.compile(

@@ -166,7 +166,7 @@ def test_every_page_is_in_the_navigation_or_in_a_gallery():
     assert made - own <= listed | {"decisions/README.md"} and listed <= made
 
 
-def test_the_ten_lines_of_the_home_page_print_what_stands_below_them(capsys):
+def test_the_ten_lines_of_the_home_page_print_what_is_below_them(capsys):
     page = (DOCS / "index.md").read_text(encoding="utf-8")
     (code,), (printed,) = (
         re.findall(rf"^```{kind}\n(.*?)^```", page, re.M | re.S) for kind in ("python", "text")
