@@ -21,6 +21,15 @@ def derive_selection(selection: Selection) -> Derivation:
     return symbolic.derive(selection)
 
 
+def across_batch(optimizer: str) -> list[dict[str, Any]]:
+    """What the package derives in the batch size for an optimizer, a row a role, noise dominant.
+
+    Left out is a row of which the gradient is 0 in every sample: the keys' bias.
+    """
+    table = symbolic.batch_rule(Selection(optimizer=optimizer), symbolic.DOMINANT)
+    return [row for row in table.texts if row["refused"] is None and row["role"] != "key-bias"]
+
+
 def formula(text: str) -> sp.Expr:
     """A text in N and M as an expression of positive depths."""
     return sp.sympify(text, locals={name: sp.Symbol(name, positive=True) for name in "NM"})

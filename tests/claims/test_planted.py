@@ -11,6 +11,7 @@ from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.scheme import Scheme
 from deepnet_theory.laboratory import trial
 from paper_checks.shared import stacks, symbolic, wide
+from paper_checks.shared.batch import normal
 from paper_checks.shared.bench import Lab
 from paper_checks.shared.check import claims
 from paper_checks.shared.gaussian import FeedForward
@@ -61,6 +62,11 @@ def shallow(lab):
     return [(16, lab.small(data=data, seeds=8)) for data in ("text", "gaussian:0")]
 
 
+def linear_decay(optimizer):
+    """Rows of which the decay goes with B where the rate goes with its root."""
+    return [{"rate": "B**(1/2)", "decay": "B"}]
+
+
 HALVED = Scheme("keel", "norm(x/2 + branch(norm(x)))", False, "adamw")  # the stream
 ENCODER = ("3**(-1/4)*(N**4*M)**(1/16)", "3**(1/4)*2**(-1/2)*(N**4*M)**(-1/16)")
 
@@ -104,6 +110,11 @@ PLANTED = [
         {"POWERS": dict.fromkeys(("right", "frozen"), MUP.rates(hidden=-1))},
         {"stepped alone": REFUTED},
     ),
+    ("batch-gain", {"polar": lambda y: y}, {"there the best rate": REFUTED}),
+    ("batch-momentum", {"BETA": 0.0}, {"a run does as": SUPPORTED}),
+    ("batch-muon", {"single": lambda lab: normal(lab.seed, 48, 48)}, {"more than three": REFUTED}),
+    ("batch-timescale", {"across_batch": linear_decay}, {"as the package": REFUTED}),
+    ("batch-weight-rms", {"series": lambda: 19.0}, {"the sign's factor": REFUTED}),
 ]
 
 
