@@ -14,7 +14,7 @@ PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 124,
     "cli": 2147,
-    "definitions": 5401,
+    "definitions": 5333,
     "laboratory": 4552,
     "models": 5201,
     "processes": 495,

@@ -30,7 +30,7 @@ from deepnet_theory.definitions.record import (
     require,
     written,
 )
-from deepnet_theory.definitions.rule import ParameterConstants
+from deepnet_theory.definitions.rule import ParameterConstants, number, numbers
 from deepnet_theory.definitions.selection import ALIGNMENTS, described_layer, selection_from, stack
 from deepnet_theory.definitions.sublayer import MATRICES, Role, norm, sublayer, sublayers
 
@@ -261,14 +261,12 @@ class Constants(Displayed):
             for s, parallel in zip(part.layer, part.parallel, strict=True):
                 entry, matrices = rule.entry(part.name, s.name), {m.name for m in s.matrices}
                 # an entry may be of all kinds, and have gains of other kinds' matrices
-                gains = {m: gain for m, gain in entry.gains_at(**depth).items() if m in matrices}
+                gains = numbers([(m, gain) for m, gain in entry.gains if m in matrices], **depth)
                 own = (parameters or {}).get((part.name, s.name), {})
-                epsilon = entry.norm_epsilon_at(**depth)
-                rates = entry.rate_at(**depth)
+                rate, epsilon = number(entry.rate, **depth), numbers(entry.norm_epsilon, **depth)
+                alpha, beta = entry.at(**depth)
                 rows.append(
-                    SublayerConstants(
-                        s.name, *entry.at(**depth), rates, gains, own, epsilon, parallel
-                    )
+                    SublayerConstants(s.name, alpha, beta, rate, gains, own, epsilon, parallel)
                 )
             parts.append(PartConstants(part.name, layers, part.causal, tuple(rows)))
         optimizer = selection.the_optimizer
@@ -397,7 +395,9 @@ def _check(c: Constants) -> None:
     _, where = norm(c.norm), placement(c.placement)
     names = [p.name for p in stack(c.stack).parts]
     _need([p.name for p in c.parts] == names, f"the parts of {c.stack!r} are {' and '.join(names)}")
-    _check_base(c)
+    if (base := c.base) is not None:
+        require(base, Base, f"{_INVALID}: origin: base")
+        _need_names([base.alignment], "alignment of the base", ALIGNMENTS)
     forward = {"head_multiplier": c.head_multiplier, "scores": c.scores}
     for part in c.parts:
         _need(1 <= len(part.sublayers) <= 64, f"{part.name}: a layer needs 1 to 64 sublayers")
@@ -417,28 +417,6 @@ def _check(c: Constants) -> None:
             value == 1 or c.form == "forward",
             f"the form 'weights' leaves the forward pass alone; {what} must be 1, not {value}",
         )
-
-
-def _check_base(c: Constants) -> None:
-    if (base := c.base) is None:
-        return
-    what = f"{_INVALID}: origin: base"
-    require(base, Base, what)
-    _need_names([base.alignment], "alignment of the base", ALIGNMENTS)
-    _need(
-        base.width % base.heads == 0,
-        f"the base width {base.width} is not a multiple of its heads {base.heads}",
-    )
-    most, sizes = {"width": c.architecture.width}, {"width": base.width}
-    if base.depth is not None:
-        layers = {p.depth: o.layers for p, o in zip(stack(c.stack).parts, c.parts, strict=True)}
-        _need(
-            base.depth.keys() == layers.keys(),
-            f"the depth of the base names {', '.join(layers)}, not {', '.join(base.depth)}",
-        )
-        most, sizes = most | layers, sizes | base.depth
-    for name, size in sizes.items():
-        _need(size <= most[name], f"the base's {name} {size} is above the model's, {most[name]}")
 
 
 def _check_sublayer(c: Constants, part: PartConstants, s: SublayerConstants) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import secrets
+import shutil
 import stat
-import tempfile
 from pathlib import Path
 
 from deepnet_theory.definitions.outcome import InputError
@@ -17,7 +17,7 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     """The content of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise."""
     try:
         raw = bytearray()
-        with open(path, "rb", opener=_open_at_once) as file:
+        with Path(path).open("rb") as file:
             while len(raw) <= limit and (piece := file.read(PIECE)):
                 raw += piece
     except (OSError, ValueError) as error:
@@ -25,14 +25,6 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     if len(raw) > limit:
         raise InputError(f"{str(path)!r} is larger than {limit} bytes")
     return bytes(raw)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open; a pipe opened in the ordinary way would wait for its other end, maybe for ever."""
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if hasattr(os, "O_NONBLOCK"):
-        os.set_blocking(handle, True)
-    return handle
 
 
 def read_text(path: str | Path, limit: int) -> str:
@@ -56,81 +48,60 @@ def require_file(path: Path) -> None:
 def require_writable(path: str | Path) -> Path:
     """The file that writing to ``path`` changes: itself, or what it links to.
 
-    Raises :class:`InputError` where it cannot be written, so that it can be asked before the
-    work whose result it is to hold.
+    Raises :class:`InputError` where it cannot be written. Ask before the work whose result the
+    file will hold.
     """
-
-    def refuse(why: str) -> InputError:
-        return InputError(f"cannot write {str(path)!r}: {why}")
-
-    if not str(path).strip():
-        raise refuse("give the name of a file")
+    target, mode = Path(path), None
     try:
-        mode = Path(path).stat().st_mode
+        mode = target.stat().st_mode
+        why = "it is a folder; give the name of a file" if stat.S_ISDIR(mode) else ""
     except FileNotFoundError:
-        mode = None
+        why = ""
     except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte …
-        raise refuse(_why(error)) from None
-    target = Path(path)  # a device or a pipe is itself, whatever it links to
-    if mode is None or stat.S_ISREG(mode):
+        why = _why(error)
+    if not why and (mode is None or stat.S_ISREG(mode)):  # a device or a pipe is itself
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
-            raise refuse("the folder does not exist")
-        if not os.access(target.parent, os.W_OK):
-            raise refuse("no permission to write in its folder")
-    elif stat.S_ISDIR(mode):
-        raise refuse("it is a folder; give the name of a file")
+            why = "the folder does not exist"
+        elif not os.access(target.parent, os.W_OK):
+            why = "no permission to write in its folder"
     # root may write whatever the mode says, but whoever has set a file read-only means it
-    if mode is not None and not mode & 0o222:
-        raise refuse("it is read-only")
-    if mode is not None and not os.access(path, os.W_OK):
-        raise refuse("no permission to write it")
+    if not why and mode is not None and not (mode & 0o222 and os.access(path, os.W_OK)):
+        why = "it is read-only"
+    if not str(path).strip():
+        why = "give the name of a file"
+    if why:
+        raise InputError(f"cannot write {str(path)!r}: {why}")
     return target
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text as UTF-8; see :func:`write_bytes`.
+    """Write a text as UTF-8 by atomic replacement in its own folder; the file keeps its mode.
 
-    A file name may hold bytes that are no text; where it is named, they are written as JSON
-    writes them.
-    """
-    write_bytes(path, text.encode("utf-8", "backslashreplace"))
-
-
-def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a file by atomic replacement in its own folder, its mode kept.
-
-    A link keeps pointing where it does, and a device or a pipe is written to, not replaced.
+    A link keeps its target, and a device or a pipe is written to, not replaced. A file name in
+    the text may hold bytes that are no text: JSON's escapes stand for them.
     Raises :class:`InputError` where the file cannot be written.
     """
-    target = require_writable(path)
+    target, content = require_writable(path), text.encode("utf-8", "backslashreplace")
     try:
         if target.exists() and not target.is_file():
-            with open(target, "wb", opener=_open_at_once) as file:
-                file.write(content)
+            target.write_bytes(content)
         else:
             replace_bytes(target, content)
     except OSError as error:
-        why = "no process reads the pipe" if error.errno == errno.ENXIO else _why(error)
-        raise InputError(f"cannot write {str(path)!r}: {why}") from None
+        raise InputError(f"cannot write {str(path)!r}: {_why(error)}") from None
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
     """Put a file where ``path`` says, all of it or nothing; raises OSError."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
+    temporary = path.with_name(f".{path.name[:32]}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        temporary.write_bytes(content)
         if path.is_file():
-            mode = stat.S_IMODE(path.stat().st_mode)
-        else:  # mkstemp makes private files; an ordinary open does not
-            mask = os.umask(0)
-            os.umask(mask)
-            mode = 0o666 & ~mask
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _why(error: Exception) -> str:

@@ -21,11 +21,17 @@ PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
 FIRST, TO_TRAIN_WITH = "as published", "recommended for training"
 
 T = TypeVar("T")
+Texts = Sequence[tuple[str, str]]  # formulas by name
 
 
 def number(text: str, **depth: int) -> float:
     """A formula in N and M at a depth; raises :class:`InputError` where it is no number there."""
     return evaluate(DEPTH.parse(text), **depth)
+
+
+def numbers(texts: Texts, **depth: int) -> dict[str, float]:
+    """Named formulas at a depth."""
+    return {name: number(text, **depth) for name, text in texts}
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,8 @@ class RuleEntry:
     beta: str
     rate: str = "1"
     rho: str = field(default="", compare=False)
-    gains: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
-    norm_epsilon: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    gains: Texts = field(default=(), kw_only=True)
+    norm_epsilon: Texts = field(default=(), kw_only=True)
 
     @cached_property
     def expressions(self) -> tuple[Expression, Expression]:
@@ -62,20 +68,6 @@ class RuleEntry:
             )
         return alpha, beta
 
-    def rate_at(self, **depth: int) -> float:
-        return number(self.rate, **depth)
-
-    def norm_epsilon_at(self, **depth: int) -> dict[str, float]:
-        """What the ε of norms is multiplied by at a depth, by place."""
-        return {where: number(text, **depth) for where, text in self.norm_epsilon}
-
-    def gains_at(self, **depth: int) -> dict[str, float]:
-        """The gains of single matrices at a depth; raises :class:`InputError` where one is not."""
-        values = {name: number(text, **depth) for name, text in self.gains}
-        if wrong := [name for name, value in values.items() if value <= 0]:
-            raise InputError(f"the gain of {wrong[0]} must be positive, not {values[wrong[0]]:g}")
-        return values
-
     def to_dict(self, **depth: int) -> dict[str, object]:
         """Plain data, with the values at a depth where one is given."""
         row: dict[str, object] = {
@@ -86,8 +78,8 @@ class RuleEntry:
         beside["norm_epsilon"] = dict(self.norm_epsilon)
         if depth:
             row["alpha_value"], row["beta_value"] = self.at(**depth)
-            row["rate_value"] = self.rate_at(**depth)
-            beside["norm_epsilon_value"] = self.norm_epsilon_at(**depth)
+            row["rate_value"] = number(self.rate, **depth)
+            beside["norm_epsilon_value"] = numbers(self.norm_epsilon, **depth)
         return row | {name: value for name, value in beside.items() if value}
 
 
@@ -233,8 +225,7 @@ class ParameterConstants:
               \lambda\cdot\mathrm{weight\_decay}
 
     ``memory`` is what 1 − β of each average is multiplied by. ``refused`` says why it has no weight
-    decay where it should. Files of earlier versions have
-    ``formulas`` too.
+    decay where it should.
     """
 
     gain: Annotated[float, NOT_NEGATIVE] = 1.0
@@ -243,9 +234,6 @@ class ParameterConstants:
     weight_decay: Annotated[float, NOT_NEGATIVE] = 1.0
     memory: Annotated[float, POSITIVE] = field(default=1.0, metadata=OPTIONAL, kw_only=True)
     refused: str = field(default="", metadata=OPTIONAL, kw_only=True)
-    formulas: dict[str, str] = field(
-        default_factory=dict, metadata={"json": None}, compare=False, repr=False, kw_only=True
-    )
 
 
 # ---- closures: the condition beside the balance that picks one rule of them all ----

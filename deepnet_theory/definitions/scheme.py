@@ -14,7 +14,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.selection import Selection, stack
-from deepnet_theory.definitions.sublayer import Role, Sublayer, norm
+from deepnet_theory.definitions.sublayer import Role, Sublayer
 
 ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
 # every kind of parameter that a layer has
@@ -80,11 +80,7 @@ class Scheme:
     std: str = ""
 
     def __post_init__(self) -> None:
-        stack(self.stack)
-        if self.std:
-            WIDTH.parse(self.std)
         optimizer(self.optimizer)
-        norm(self.norm)
         if self.placement.learnt:
             raise InputError(f"scheme {self.name!r}: a published scheme has no learnt scalar here")
         for multipliers in (self.rates, self.epsilon, self.weight_decay):

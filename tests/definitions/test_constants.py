@@ -193,8 +193,7 @@ def test_no_text_of_a_file_reaches_the_terminal_with_control_characters(text):
     "base",
     [
         "abc", [1], -5, 0.5, 10**30, {}, {**BASE, "width": -16}, {**BASE, "width": 10**30},
-        {**BASE, "width": 128}, {**BASE, "width": 0.5}, {**BASE, "heads": 3},
-        {**BASE, "depth": {"N": 7}}, {**BASE, "depth": {"M": 2}}, {**BASE, "depth": [2]},
+        {**BASE, "width": 0.5}, {**BASE, "heads": 0.5}, {**BASE, "depth": [2]},
         {**BASE, "alignment": "half"}, {**BASE, "more": 1},
     ],
     ids=repr,
@@ -210,7 +209,6 @@ def test_the_base_of_a_file_is_checked_as_the_rest_is(base):
         ({"gate": {}}, "'gate'"), ({"fc1": 3}, "JSON object"),
         ({"fc1": {"rates": 1}}, "no 'rates'"),
         ({"fc1": {"rate": -1}}, "'fc1': rate"), ({"fc1": {"epsilon": "x"}}, "'fc1': epsilon"),
-        ({"fc1": {"formulas": {"rate": [1]}}}, "'fc1': formulas"),
         ({"fc1": {"gain": 3.0}}, "said twice"),
     ],
 )  # fmt: skip

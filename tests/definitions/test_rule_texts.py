@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.rule import Row, Rule, RuleEntry, own_rule
+from deepnet_theory.definitions.rule import Row, Rule, RuleEntry, numbers, own_rule
 
 ENTRY = RuleEntry(
     "encoder", "*", "(2*N)**(1/2)", "1/(2*N)", "2/N", "N",
@@ -21,9 +21,8 @@ def of(*names):
 
 
 def test_an_entry_has_its_numbers_at_a_depth():
-    assert ENTRY.at(N=8) == (4.0, 1 / 16) and ENTRY.rate_at(N=8) == 1 / 4
-    assert ENTRY.gains_at(N=8) == {"query": 3 / 8, "key": 1}
-    assert ENTRY.norm_epsilon_at(N=8) == {"output": 1 / 64}
+    assert ENTRY.at(N=8) == (4.0, 1 / 16)
+    assert numbers(ENTRY.gains, N=8) == {"query": 3 / 8, "key": 1}
     texts = {
         "stack": "encoder", "sublayer": "*", "alpha": ENTRY.alpha, "beta": ENTRY.beta,
         "rate": "2/N", "gains": {"query": "3/N", "key": "1"}, "rho": "N",
@@ -48,9 +47,6 @@ def test_what_is_not_positive_is_refused_with_its_depth(depth, zero, order):
         return
     with pytest.raises(InputError, match=rf"must be positive at N = {depth}$"):
         entry.at(N=depth)
-    gains = RuleEntry("encoder", "*", "1", "1", gains=(("query", "1"), ("key", f"N-{zero}")))
-    with pytest.raises(InputError, match="the gain of key must be positive, not "):
-        gains.gains_at(N=depth)
 
 
 def test_a_sublayers_own_entry_goes_before_that_of_all_kinds():

@@ -70,8 +70,6 @@ def test_a_device_and_a_pipe_are_written_to_and_not_replaced(tmp_path):
         write_text("/dev/full", "new")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(InputError, match="no process reads the pipe"):  # and is not waited for
-        write_text(pipe, "nowhere")
     held = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_text(pipe, "through")
     assert os.read(held, 100) == b"through" and stat.S_ISFIFO(pipe.lstat().st_mode)
