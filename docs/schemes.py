@@ -1,4 +1,4 @@
-"""Writes docs/schemes.md: what each published scheme balances, with what optimizer, and leaves.
+"""Writes docs/schemes.md: which optimizers each published scheme is balanced for, and the rest.
 
     python docs/schemes.py [--check]
 
@@ -25,20 +25,25 @@ PAGE = Path(__file__).parent / "schemes.md"
 HEAD = """\
 # Published schemes
 
-`deepnet-theory derive --scheme NAME` for every scheme of `definitions/schemes`, in one table, made
-by
-`python docs/schemes.py`. *First order*: how the change of the output by one update
-of the matrices (and of a learnt scalar) scales with depth, under SGD (and momentum), Adam (and all
-updates that do not feel the gradient's size), and LAMB (and all that scale with the weight's size).
-*ρ*: the relative update of the scaled matrices under the scheme's own optimizer: where it grows,
-one learning rate does not serve all depths; where it falls, deep stacks learn little in each
-matrix. *Leaves*: what grows under the own optimizer. Exponents are those of great depth. Where the
-stream grows, sums over its layers are logarithms and tokens become alike on the way, so that the
-slope over measurable depths is another one, which single sublayers predict
-([why](decisions/blocks-of-a-growing-stream.md)). *Measured* is the exponent at
-{conditions}, with its 95 % interval and the verdict on the
-derived one ([all of it](../benchmarks/results/schemes.md)). A scheme of two parts is judged part by
-part, each at its own output.
+Most published schemes are balanced under one optimizer only. The table says what each scheme does
+under SGD, Adam and LAMB, and what still grows with depth. `deepnet-theory derive --scheme NAME`
+prints one scheme; `python docs/schemes.py` makes this page.
+
+- **SGD, Adam, LAMB**: how the output change of one update scales with depth, to first order, if the
+  matrices (and a learnt scalar) are trained with that optimizer. SGD includes momentum. Adam
+  includes all updates that do not depend on the gradient's size. LAMB includes all that scale with
+  the weight's size. *Constant* is balanced.
+- **Measured**: the exponent at {conditions}, with its 95 % interval and the
+  verdict on the derived exponent ([all measurements](../benchmarks/results/schemes.md)).
+- **ρ**: the update of a scaled matrix divided by the matrix, under the optimizer of the scheme's
+  author. If ρ grows with depth, one learning rate cannot work at every depth. If ρ falls, deep
+  stacks change little in each matrix.
+- **Still grows**: the largest growth that remains under that optimizer.
+
+Exponents are those of great depth. In a growing stream, sums over layers are logarithms and tokens
+become alike, so the slope at measurable depths differs. The page of measurements has predictions
+for these depths ([why](decisions/blocks-of-a-growing-stream.md)). An encoder–decoder scheme has two
+rows, each for its own output.
 
 """
 
@@ -52,7 +57,7 @@ def page() -> str:
         except Refusal as refusal:
             refused.append(f"- **{scheme.name}** ({scheme.source}): {refusal}.")
     lines = [
-        "| scheme | equation | SGD | Adam | LAMB | own optimizer | ρ | leaves |",
+        "| scheme | equation | SGD | Adam | LAMB | author's optimizer | ρ | still grows |",
         "|---" * 8 + "|",
         *(line for one in judged for line in _lines(one)),
         *(["", "## Refused", "", *refused] if refused else ()),
@@ -78,7 +83,7 @@ def _lines(one: Judgement) -> list[str]:
 
 
 def _first(one: Judgement, under: str, exponent: Fraction, index: int, part: Layers) -> str:
-    """What is derived of the first order, and what was measured of it."""
+    """The derived exponent of the first order, and the measured one."""
     found = recorded().get(one.scheme.name, {}).get(under)
     if not found:
         return _power(exponent, part)
@@ -93,7 +98,7 @@ def _power(exponent: Fraction | None, part: Layers) -> str:
 
 
 def _leaves(part: Layers) -> str:
-    """The largest growth of what the scheme speaks of, and of the other parameters."""
+    """The largest growth in the parameters of the scheme, and in the others."""
     own = [m for m in part.growing if m.role in STEPPED["matrices"]]
     others = [m for m in part.growing if m.role not in STEPPED["matrices"]]
     told = []

@@ -1,4 +1,4 @@
-"""Writes docs/width.md: what every optimizer asks of the width, and what is published for it.
+"""Writes docs/width.md: how numbers change with the width under every optimizer.
 
     python docs/width.py [--check]
 
@@ -22,36 +22,40 @@ LAYER = "attention,ffn:swiglu"
 HEAD = """\
 # Width
 
-What `deepnet-theory derive --across width` says, in tables. The page is made by
-`python docs/width.py`. Every entry is a power of the width d: multiply by it what is tuned at one
-width, and it serves another.
+The tables say how to change the numbers of a tuned model when its width d changes. Each entry is a
+power of d. From width d₀ to d, multiply your tuned number by that power of d/d₀: at 1/d and twice
+the width, by 1/2. `deepnet-theory derive --across width` prints the same for one optimizer.
+`python docs/width.py` makes this page.
 
-The conditions: every activation is of order one at the start (F); one update moves the output of
-every role by order one (U); a move of the features of order one moves the logits by order one (H).
-*Alignment* full: the terms of ΔW·x and W·Δx add up; none: they add as their root. The multiplier
-on the head is 1/d at full alignment and d^(-1/2) at none, its entries are of size 1; W = c·W′ in
-any role is the same model at another rate. A cell is "-" where an update has no law there, as for a
-parameter that starts at 0 under an update that scales with its size: there the library's own step
-is another expression.
+**Conditions.** Every activation has order one at the start (F). One update changes the output of
+every role by order one (U). A change of the features of order one changes the logits by order one
+(H).
 
-*Rank* is that of a gradient, which decides what an update with polar(g) does. The tables are for
-few tokens a batch (`--rank low`). With as many tokens as the width (`--rank full`) polar(g) has
-every direction of a matrix: `polar(g)/rms(polar(g))` then asks for d^(-1/2) on hidden matrices in
-place of 1/d, and at no alignment Muon asks for 1 in place of d^(1/2). Embeddings are counted as
-torch stores them: rows(theta) is the number of tokens, columns(theta) the width.
+**Alignment** says how the d terms of ΔW·x and W·Δx add up: as d (*full*), or as √d (*none*). The
+multiplier on the head is 1/d at full alignment and d^(-1/2) at none, and the head's entries have
+size 1. W = c·W′ in any role is the same model at another rate.
+
+**"-"** means that the update has no law for the role. An example is a parameter that starts at 0
+under an update that scales with the parameter's size: a library then takes another step.
+
+**Rank** matters for updates with polar(g). The tables are for few tokens a batch (`--rank low`).
+With as many tokens as the width (`--rank full`), `polar(g)/rms(polar(g))` needs d^(-1/2) on hidden
+matrices instead of 1/d, and Muon at no alignment needs 1 instead of d^(1/2). Embeddings are counted
+as torch stores them: rows(theta) is the number of tokens, columns(theta) the width.
 
 """
 DISAGREE = """\
 ## Where sources disagree
 
-**LAMB on hidden matrices.** Gupta et al., arXiv 2602.20937, leave its rate as it is. Its update is
-‖θ‖·sign(g)/√numel, entries of the weight's own size d^(-1/2), all aligned with the input: the
-conditions give {lamb_full} at full alignment and {lamb_none} at none. The conditions of Everett et
-al., arXiv 2407.05872, for an update scaled by its parameter give the same two. The published rate
-is that of no alignment.
+**LAMB on hidden matrices.** Gupta et al., arXiv 2602.20937, keep its rate at every width. This is
+right at no alignment only. LAMB's update is ‖θ‖·sign(g)/√numel, with entries of the weight's own
+size d^(-1/2), all aligned with the input. The conditions give {lamb_full} at full alignment and
+{lamb_none} at none. The conditions of Everett et al., arXiv 2407.05872, for an update scaled
+by its parameter give the same two. *Do*: multiply LAMB's hidden rate by {lamb_full} if updates are
+aligned.
 
-**Rates of embeddings.** u-μP steps an embedding by d^(-1/2), nanochat too: the algebra says 1, and
-calls what they do a lazier embedding.
+**Rates of embeddings.** u-μP and nanochat multiply the embedding's rate by d^(-1/2). The conditions
+give 1. The smaller rate makes the embedding learn more slowly at larger widths.
 """
 
 
@@ -67,6 +71,8 @@ def page() -> str:
         "",
         *(line for a in ALIGNMENTS for line in _rates(tables[a], a)),
         "## Epsilon and decoupled weight decay, full alignment",
+        "",
+        "Powers of d: ε first, decoupled weight decay second.",
         "",
         *_beside(tables[FULL]),
         DISAGREE.format(
@@ -96,7 +102,7 @@ def _rows(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str
 
 
 def _columns(tables: dict[str, WidthTable | None], *quantities: str) -> dict[tuple, list[str]]:
-    """Roles that are alike under every optimizer, and what they are alike in."""
+    """The roles with equal entries under every optimizer, by these entries."""
     found: dict[tuple, list[str]] = {}
     for role in _roles(tables):
         rows = [None if t is None else t.row(role) for t in tables.values()]
@@ -116,7 +122,7 @@ def _text(size: object) -> str:
 
 def _rates(tables: dict[str, WidthTable | None], alignment: str) -> Iterator[str]:
     columns = _columns(tables, "rate")
-    yield f"Alignment {alignment}:"
+    yield f"Powers of d at {alignment} alignment:"
     yield ""
     head = ["optimizer", *(", ".join(roles) for roles in columns.values())]
     rows = ([name, *(told[i][0] for told in columns)] for i, name in enumerate(tables))
