@@ -123,15 +123,24 @@ def study(arm: Arm, seeds: int, steps: int) -> Outcome:
 
 
 HEAD = """\
-# The common mode in the first steps of training
+# The common part of all tokens in the first steps of training
 
-`python benchmarks/common_mode.py{option}`, {seeds} seeds, {steps} steps. The usual arm is post-LN
-with α = 2N, 8 layers of width 64, a head of standard deviation 0.02 without a bias, learned
-positions as large as the tokens, 15 steps of warm-up to 0.008; an arm is named by what it changes.
-Texts: {texts}. {versions}.
+In the first steps all branches learn the token frequencies, and change every token in one
+direction. R is the weight of this common part relative to the residual stream. The table compares
+R in training with its prediction, and counts the runs in which the common part drowns the rest.
 
-| arm | Σ η at R = 1, over the derived | R over the predicted, up to 4 | \
-R's peak, median (seeds) | at step | predicted peak | R at the end | tokens drowned |
+An arm is named by its change of the usual arm: post-LN with α = 2N, 8 layers of width 64, a head
+of standard deviation 0.02 without a bias, learned positions as large as the tokens, 15 steps of
+warm-up to a learning rate of 0.008. *Bias unigram*: the head's bias starts at the log-unigram.
+*Drowned*: a token's own part is less than {drowned:g} of the output at the last step (Wilson's 95
+% interval).
+
+Set-up: {seeds} seeds, {steps} steps. Texts: {texts}. {versions}. Made by `python
+benchmarks/common_mode.py{option}`.
+
+| arm | Σ η at R = 1, measured / derived | R, measured / predicted, up to R = 4 | \
+peak of R, median (seeds) | step of the peak | \
+predicted peak of R | R at the end | runs drowned |
 |---|---|---|---|---|---|---|---|
 """
 
@@ -141,7 +150,9 @@ def page(found: Sequence[Outcome], option: str = "") -> str:
     seeds, steps = found[0].r.shape
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, one thread"
     texts = "; ".join(dict.fromkeys(o.text for o in found))
-    head = HEAD.format(option=option, seeds=seeds, steps=steps, texts=texts, versions=versions)
+    head = HEAD.format(
+        option=option, seeds=seeds, steps=steps, texts=texts, versions=versions, drowned=DROWNED
+    )
     clock = [o.of_clock for o in found if not math.isnan(o.of_clock)]
     rise = [x for o in found if o.arm.beta1 for x in o.of_rise]
     fed = [o for o in found if o.of_rise]
@@ -155,7 +166,7 @@ def page(found: Sequence[Outcome], option: str = "") -> str:
 
     def judged(values: Sequence[float]) -> str:
         if not values:
-            return "UNDECIDED, nothing of it was run"
+            return "UNDECIDED, not run"
         verdict = "SUPPORTED" if all(0.5 <= v <= 2 for v in values) else "REFUTED"
         span = f"{min(values):.2f} to {max(values):.2f} in {len(values)}"
         return f"{statistics.median(values):.2f} ({span}): {verdict}"
@@ -165,13 +176,12 @@ def page(found: Sequence[Outcome], option: str = "") -> str:
         + "\n".join(o.row() for o in found)
         + f"""
 
-Drowned: what is a token's own is below {DROWNED:g} of the output at the last step; Wilson's 95 %.
-Measured over predicted, median and range; each is SUPPORTED where all are within a factor of 2:
+Measured / predicted, median (range). SUPPORTED: all are within a factor of 2.
 
 - Σ η at R = 1: {judged(clock)}.
 - The rise with momentum, every step up to a predicted R of 4: {judged(rise)}.
 - The peak without momentum (β₁ = 0): {judged(still)}.
-- The peak with momentum: {judged(peaks)}; rank correlation of all {order:.2f}.
+- The peak with momentum: {judged(peaks)}; rank correlation of all arms {order:.2f}.
 """
     )
 

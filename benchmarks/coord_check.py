@@ -1,4 +1,4 @@
-"""`measure` beside mup's coord check on the same models: what each says, and what it costs.
+"""`measure` compared with mup's coord check on the same models: what each says, and what it costs.
 
     python benchmarks/coord_check.py [--seeds 4] [--steps 4] [-o benchmarks/results/coord_check.md]
 
@@ -29,24 +29,26 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "notebooks"))
 import nano_gpt
 
 DEPTHS = (6, 12, 24)
-STREAM, FINAL = "the last layer's output", "what enters the head"
+STREAM, FINAL = "the last layer's output", "the head's input"
 HEAD = """\
-# `measure` beside mup's coord check
+# `measure` compared with mup's coord check
 
-A pre-LN decoder (notebook 8) as it is and with the rule put in, AdamW at a learning rate of 10⁻³,
-{depths} layers, {seeds} seeds, {steps} steps of the coord check. Made by
-`python benchmarks/coord_check.py`.
+`measure` prints an exponent, an interval and a verdict. A coord check prints sizes of
+activations, and leaves the judgement to the reader. Here both are run on one pre-LN decoder
+(notebook 8), without the rule and with the rule.
+
+The coord check mixes growth by the initialisation with growth by the update, at one learning
+rate. Behind the final norm it shows nothing, because that tensor is normalised. `measure` takes
+the update alone, in the limit where the output is linear in the update.
+
+Set-up: AdamW at a learning rate of 10⁻³, {depths} layers, {seeds} seeds, {steps} steps of the
+coord check. Made by `python benchmarks/coord_check.py`.
 
 | model | coord check: mean \\|x\\| of {stream}, by depth, at steps 1 and {steps} | \
-of {final} | seconds | \
-`measure`: ‖ΔF‖/η by depth | exponent (95 %) | verdict | seconds |
+mean \\|x\\| of {final} | time (s) | \
+`measure`: ‖ΔF‖/η by depth | \
+exponent in depth (95 %) | verdict | time (s) |
 |---|---|---|---|---|---|---|---|
-"""
-FOOT = """
-The coord check has no exponent, interval or verdict: whether a row of numbers fans out is for
-whoever looks. What enters the head is normalised, so that it shows nothing there; in the stream it
-mixes what the initialisation grows as with what the update grows as, at one learning rate.
-`measure` takes the update alone, in the limit where the output is linear in it.
 """
 
 Coords = dict[tuple[str, int, int], list[float]]  # module, depth, step -> mean |x| by seed
@@ -121,14 +123,20 @@ def main() -> None:
     given = parser.parse_args()
     plain = lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3)  # noqa: E731
     rows = [
-        row("as it is", nano_gpt.make, plain, given.seeds, given.steps),
-        row("the rule, the stream at 1", nano_gpt.ruled, nano_gpt.adamw, given.seeds, given.steps),
+        row("without the rule", nano_gpt.make, plain, given.seeds, given.steps),
+        row(
+            "with the rule, stream at rms 1",
+            nano_gpt.ruled,
+            nano_gpt.adamw,
+            given.seeds,
+            given.steps,
+        ),
     ]
     head = HEAD.format(
         depths=", ".join(map(str, DEPTHS)), seeds=given.seeds, steps=given.steps, stream=STREAM,
         final=FINAL,
     )  # fmt: skip
-    page = head + "\n".join(rows) + "\n" + FOOT
+    page = head + "\n".join(rows) + "\n"
     if given.output:
         given.output.write_text(page, encoding="utf-8")
     print(page)

@@ -37,16 +37,23 @@ def main() -> None:
     torch.set_num_threads(1)
     settings = Settings(seeds=given.seeds)
     lines = [
-        "# Cross table: exponent of ‖ΔF‖ in depth, predicted → measured [95 % interval]",
+        "# A rule under another optimizer: how the output change scales with depth",
         "",
-        f"Post-LN encoder on text, width {settings.width}, {settings.tokens} tokens, "
-        f"{settings.seeds} paired seeds, depths {given.depths}; branch matrices stepped. "
-        f"torch {torch.__version__} on {platform.processor() or platform.machine()}, one thread.",
+        "Train a model with the rule of the column and the optimizer of the row. A cell is the "
+        "exponent of ‖ΔF‖ in the depth N: predicted → measured, with its 95 % interval. 0 is "
+        "constant: the rule fits the optimizer. A positive number means that one update changes "
+        "the output more in a deeper model.",
         "",
-        f"Command: `python benchmarks/cross_table.py --depths {given.depths} "
-        f"--seeds {given.seeds}`",
+        "SUPPORTED: the interval is inside the tolerance and rival exponents are outside. *From* "
+        "is the fewest layers of the fit.",
         "",
-        "| under | " + " | ".join(f"rule of {r}" for r in RULES) + " |",
+        f"Set-up: post-LN encoder on text, width {settings.width}, {settings.tokens} tokens, "
+        f"{settings.seeds} paired seeds, depths {given.depths}, the branch matrices are stepped, "
+        f"torch {torch.__version__} on {platform.processor() or platform.machine()}, one thread. "
+        f"Made by `python benchmarks/cross_table.py --depths {given.depths} "
+        f"--seeds {given.seeds}`.",
+        "",
+        "| optimizer | " + " | ".join(f"rule of {r}" for r in RULES) + " |",
         "|---|" + "---|" * len(RULES),
     ]
     for under in UNDER:

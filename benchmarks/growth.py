@@ -97,7 +97,7 @@ def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
 
 def table(name: str, sizes: Sequence[int], rows: Sequence[dict[str, float]]) -> Iterator[str]:
     """Seconds, memory and steps by size, and the slopes."""
-    yield f"| {name} | seconds | MiB |"
+    yield f"| {name} | CPU time (s) | memory (MiB) |"
     yield "|---|---|---|"
     each = [row["seconds"] for row in rows]
     for n, row in zip(sizes, rows, strict=True):
@@ -114,7 +114,7 @@ def table(name: str, sizes: Sequence[int], rows: Sequence[dict[str, float]]) -> 
 def commands() -> Iterator[str]:
     """What the README's commands take, and take again with what is kept."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    yield "| command | processor seconds | again |"
+    yield "| command | CPU time (s) | again (s) |"
     yield "|---|---|---|"
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "DEEPNET_THEORY_CACHE": f"{folder}/cache"}
@@ -139,25 +139,31 @@ def report(layers: list[int], widths: list[int], kinds: list[int], seeds: int) -
     yield ""
     words = " ".join(sys.argv[1:])
     yield (
-        f"`{f'python benchmarks/growth.py {words}'.strip()}`, {platform.machine()}, "
-        f"{os.cpu_count()} cores under a load of {os.getloadavg()[0]:.0f}, one thread, "
-        f"torch {torch.__version__}; Adam under √(2N), 1/√(2N), {seeds} seeds and the twin, "
-        "32 tokens, float32."
+        "What does a measurement, a derivation or a command cost, and how does the cost grow with "
+        "depth and width? Times are seconds of CPU time, memory is the peak in MiB. A slope is the "
+        "exponent in the number of layers, or in the width."
+    )
+    yield ""
+    yield (
+        f"Set-up: Adam under √(2N), 1/√(2N), {seeds} seeds and the twin, 32 tokens, float32; "
+        f"{platform.machine()}, {os.cpu_count()} cores under a load of {os.getloadavg()[0]:.0f}, "
+        f"one thread, torch {torch.__version__}. Made by "
+        f"`{f'python benchmarks/growth.py {words}'.strip()}`."
     )
     yield ""
     rows = [fresh(f"model_update({n}, 64, {seeds})") for n in layers]
     yield from table("layers, width 64", layers, rows)
     rows = [fresh(f"model_update(16, {d}, {seeds})") for d in widths]
     yield from table("width, 16 layers", widths, rows)
-    yield "A derivation by its kinds of sublayers, without the imports:"
+    yield "A derivation by its number of distinct sublayers, without the imports:"
     yield ""
-    yield "| distinct sublayers | seconds |"
+    yield "| distinct sublayers | CPU time (s) |"
     yield "|---|---|"
     took = [fresh(f"derivation({n})")["seconds"] for n in kinds]
     for n, one in zip(kinds, took, strict=True):
         yield f"| {n} | {one:.2f} |"
     yield ""
-    yield "What the README's commands take, imports included, and again with what they have kept:"
+    yield "Commands, imports included: the first time, and again with the kept results:"
     yield ""
     yield from commands()
     yield ""

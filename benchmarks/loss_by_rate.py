@@ -1,4 +1,4 @@
-"""Held-out loss against learning rate at several depths and widths, with the rule and without.
+"""Validation loss against learning rate at several depths and widths, with the rule and without.
 
     python benchmarks/loss_by_rate.py [-o benchmarks/results/loss_by_rate.md]
 
@@ -26,7 +26,7 @@ SEED = 0
 DEPTHS = (4, 16, 48)
 ARMS = {
     "GPT-2's initialisation": (GPT_2, (1e-3, 2e-3, 4e-3, 8e-3, 16e-3)),
-    "the rule to train with": (PRE, (1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3, 64e-3)),
+    "the recommended rule": (PRE, (1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3, 64e-3)),
 }
 WIDTHS, LAYERS = (32, 64, 128), 8
 RULES = {"sp": "standard parametrisation", "rule": "the rule over widths"}
@@ -38,28 +38,29 @@ COMMAND = (
 TEXT = """\
 # Loss against learning rate
 
-Held-out loss in nats a byte. Made by `python benchmarks/loss_by_rate.py`, drawn by
-`python docs/loss.py`.
+Without the rule, the best learning rate falls with depth and width. Under the rule it stays, and the curves of all sizes coincide up
+to the best rate. The tables have the validation loss in nats a byte, by learning rate.
+
+Made by `python benchmarks/loss_by_rate.py`, drawn by `python docs/loss.py`.
 
 ## Depth
 
-Pre-LN decoders of width 64 under AdamW with warm-up and cosine, 150 steps; the rule is the one to train
-with (`complete`). One seed, the same at every point; a dash: not run. Best rates of four seeds, with
-their intervals, are on [the page of the study](practice.md).
+Pre-LN decoders of width 64 under AdamW with warm-up and cosine, 150 steps, one seed, the same at every point. The rule is the one
+recommended for training (`complete`). A dash is a rate that was not run. [The page of the study](practice.md) has best rates of four
+seeds, with intervals.
 
-![Two panels of loss against learning rate: with GPT-2's initialisation deeper stacks end higher and bear a smaller rate, under the rule 4, 16 and 48 layers have one curve.](../../docs/loss-by-depth.svg)
+![Two panels of validation loss against learning rate. With GPT-2's initialisation deeper stacks end higher and need a smaller rate. Under the rule the curves of 4, 16 and 48 layers coincide.](../../docs/loss-by-depth.svg)
 
 {depth}
 
 ## Width
 
-Pre-LN encoders of {layers} layers under Adam, 60 steps, four seeds: standard parametrisation with one
-learning rate for all matrices, and the rule over widths, relative to width 32. A dash: above {highest},
-where a run has failed.
+Pre-LN encoders of {layers} layers under Adam, 60 steps, four seeds: standard parametrisation with one learning rate for all matrices,
+and the rule over widths, relative to width 32. A dash is a loss above {highest}: the run has failed.
 
     {command}
 
-![Two panels of loss against learning rate: in standard parametrisation the best rate falls as the width grows, under the rule it stays.](../../docs/loss-by-width.svg)
+![Two panels of validation loss against learning rate. In standard parametrisation the best rate falls as the width grows. Under the rule it stays.](../../docs/loss-by-width.svg)
 
 {width}
 """  # noqa: E501

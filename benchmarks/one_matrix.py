@@ -1,4 +1,4 @@
-r"""Whether a branch of one matrix wants 1/√N or 1/N, embedding and head at a rate of their own.
+r"""Whether a branch with one matrix needs 1/√N or 1/N, embedding and head at a fixed rate.
 
     python benchmarks/one_matrix.py [--seeds 16] [--minutes 60] [-o FILE]
 
@@ -6,8 +6,8 @@ r"""Whether a branch of one matrix wants 1/√N or 1/N, embedding and head at a 
 of one says nothing certain of the other. Here they step at one fixed rate at every depth, and the
 rate of the matrices alone is sought; at 64 layers both are sought together too, with the same
 seeds. Every core trains; every run is kept in the user's cache, and the same command goes on
-there. With ``--minutes`` no run begins later than that; the page is of what is kept. What stands on
-it under "What it shows" is written by hand, and stays.
+there. With ``--minutes`` no run begins later than that; the page has the finished runs. The text
+above its mark is written by hand, and stays.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ DRAWN = 1000  # times that the seeds are drawn again, for an interval
 PAGE = Path(__file__).parent / "results" / "one_matrix.md"
 ARMS = [Arm(f"{ONE}, 1/{n}", depth=d, outer=OUTER) for d in (4, 16, 64) for n in ("√N", "N")]
 BOTH = [Arm(f"{ONE}, 1/{n}", depth=64) for n in ("√N", "N")]
+TITLE = "# A branch with one matrix: 1/√N or 1/N"
 INTRO = """\
-# A branch of one matrix: 1/√N or 1/N
+## Set-up
 
-Byte language models on {name} (digest {digest}, unigram {unigram:.3f} nats), trained as on the page
-of practice: branches W·relu, tokens mixed by a shift, RMS norms, AdamW, {steps} steps of {batch}
-windows of {tokens} bytes, width {width}; {seeds} seeds at every rate, rates in 1e-3; torch {torch}.
-In the first table embedding and head step at {outer:g} at every depth, and the rate is that of the
-hidden matrices; in the second all step at one. Made by `python benchmarks/one_matrix.py`.
+Byte language models on {name} (digest {digest}, unigram entropy {unigram:.3f} nats), trained as on
+[the page of practice](practice.md#set-up): branches W·relu, tokens mixed by a shift, RMS norms,
+AdamW, {steps} steps of {batch} windows of {tokens} bytes, width {width}, {seeds} seeds at every
+learning rate, torch {torch}. In the first table the learning rate is that of the hidden matrices,
+and embedding and head have {outer:g} at every depth. In the second table all have one. Made by
+`python benchmarks/one_matrix.py`.
 """
 
 
-def wanted(seeds: int) -> Iterator[tuple[Arm, float, int]]:
+def runs(seeds: int) -> Iterator[tuple[Arm, float, int]]:
     """Every run, the deepest first, so that no core waits for one at the end."""
     for depth in (64, 16, 4):
         for seed in range(seeds):
@@ -61,7 +63,7 @@ def one(arm: Arm, rate: float, seed: int, until: float) -> Run | None:
 def fill(file: Path, seeds: int, until: float) -> Record:
     """Run what is missing on every core, and keep it."""
     record = Record(file, math.inf)
-    missing = [of for of in wanted(seeds) if not record.has(*of)]
+    missing = [of for of in runs(seeds) if not record.has(*of)]
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         began = {pool.submit(one, *of, until): of for of in missing}
         for future in as_completed(began):
@@ -128,7 +130,7 @@ def main() -> None:
         batch=of.batch, tokens=of.tokens, width=of.width, seeds=options.seeds, outer=OUTER,
         torch=torch.__version__,
     )  # fmt: skip
-    write(options.output, head, page(record, options.seeds))
+    write(options.output, TITLE, f"{head}\n{page(record, options.seeds)}")
 
 
 if __name__ == "__main__":

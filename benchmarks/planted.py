@@ -152,13 +152,16 @@ def page(fates: dict[Mutant, str], asked_for: str) -> str:
     counts = Counter(fates.values())
     rows = sorted((m for m in fates if fates[m] == UNSEEN), key=lambda m: (m.file, m.line))
     return "\n".join([
-        "# Planted in the derivation", "",
-        f"`{asked_for}`: of {sum(counts[one] for one in COUNTED)} errors that let a derivation end "
-        f"and print another answer, `derive` calls **{counts[SEEN]}** REFUTED, and a test fails by "
-        f"an assertion with {counts[DENIED]} more. Unseen: {counts[UNSEEN]}.", "",
-        "Apart, for they find nothing: "
-        + ", ".join(f"{counts[one]} {one}" for one in (CRASHED, REFUSED, FALSE, SAME)) + ".",
-        "", "| place | unseen |", "|---|---|",
+        "# Errors planted in the derivation", "",
+        "Random errors are planted in the code that derives rules. "
+        f"{sum(counts[one] for one in COUNTED)} of them let a derivation end with another "
+        "answer. `derive` itself calls "
+        f"**{counts[SEEN]}** of these REFUTED, a test fails by an assertion with "
+        f"{counts[DENIED]} more, and {counts[UNSEEN]} stay unseen.", "",
+        "Not counted: "
+        + ", ".join(f"{counts[one]} {one}" for one in (CRASHED, REFUSED, FALSE, SAME))
+        + f". Made by `{asked_for}`.",
+        "", "| file and line | unseen change |", "|---|---|",
         *(f"| {m.file}:{m.line} | {m.change} |" for m in rows), "",
     ])  # fmt: skip
 

@@ -1,11 +1,11 @@
-r"""Placement, head and learning rate as people train: AdamW, warm-up, cosine, clipping, decay.
+r"""Placement, head and learning rate with AdamW, warm-up, cosine, clipping, decay.
 
     python benchmarks/practice.py [--minutes 0] [--seeds 4] [-o benchmarks/results/practice.md]
 
 Byte language models, decoders of 4 to 48 layers, each arm at its own best rate. Every run is kept
 in the user's cache, and the same command goes on there: about two hours on one core. With
-``--minutes`` no run begins later than that; the page is of what is kept. What stands on it under
-"What it shows" is written by hand, and stays.
+``--minutes`` no run begins later than that; the page has the finished runs. The text above its mark
+is written by hand, and stays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.processes.keep import default_folder
 
 LOWEST, HIGHEST = 0.5e-3, 1.024  # of the grid of rates, which doubles
-DEAD = 0.25  # nats below the unigram: a model that has learnt no more than this is dead
+DEAD = 0.25  # nats below the unigram: a run that has learnt no more than this has collapsed
 PAGE = Path(__file__).parent / "results" / "practice.md"
 
 
@@ -69,13 +69,13 @@ class Record:
         return bool(missing)
 
     def mean(self, arm: Arm, rate: float) -> float:
-        """The mean loss of a rate, dead seeds included, and none of them above the unigram."""
+        """The mean loss of a rate, collapsed seeds included, none above the unigram."""
         most = text(arm.tokens).baseline
         found = (run.loss for run in self.runs[arm][rate].values())
         return statistics.fmean(loss if loss < most else most for loss in found)
 
     def best(self, arm: Arm) -> float:
-        """The rate with the least mean over its seeds, the lowest where several have it."""
+        """The rate with the lowest mean loss over its seeds, the first of equal ones."""
         return min(sorted(self.runs[arm]), key=lambda rate: self.mean(arm, rate))
 
     def finished(self, arm: Arm, seeds: int) -> bool:
@@ -200,7 +200,7 @@ def name(arm: Arm) -> str:
 
 
 def row(record: Record, arm: Arm) -> str:
-    """An arm's line: best rate, loss, difference from the first arm, dead seeds, R."""
+    """An arm's line: best rate, loss, difference from the first arm, collapsed seeds, R."""
     runs, rate = record.at_best(arm), record.best(arm)
     alive = {s: r for s, r in runs.items() if not record.is_dead(arm, r)}
     first = replace(PRE, depth=arm.depth, width=arm.width, tokens=arm.tokens, batch=arm.batch)
@@ -214,9 +214,9 @@ def row(record: Record, arm: Arm) -> str:
         dead = sum(record.is_dead(arm, run) for run in of.values())
         lives = [run.loss for run in of.values() if not record.is_dead(arm, run)]
         loss = f"{statistics.fmean(lives):.2f}" if lives else ""
-        told = f"{dead} of {len(of)} dead" if dead else ""
+        told = f"{dead} of {len(of)} collapsed" if dead else ""
         by_rate.append(f"{1e3 * r:g}: " + ", ".join(filter(None, (loss, told))))
-    dead = f"; {len(runs) - len(alive)} of {len(runs)} dead" if len(alive) < len(runs) else ""
+    dead = f"; {len(runs) - len(alive)} of {len(runs)} collapsed" if len(alive) < len(runs) else ""
     weight = max(run.weight for run in runs.values())
     return (
         f"| {name(arm)} | {1e3 * rate:g} | {interval([r.loss for r in alive.values()])}{dead} "
@@ -225,7 +225,7 @@ def row(record: Record, arm: Arm) -> str:
 
 
 def vertex(rates: Sequence[float], losses: Sequence[float]) -> float:
-    """The rate of the least loss of a parabola in the rate's logarithm."""
+    """The rate of the lowest loss of a parabola in the rate's logarithm."""
     a, b, _ = np.polyfit(np.log(rates), losses, 2)
     return math.exp(-b / (2 * a))
 
@@ -260,24 +260,32 @@ def exponents(record: Record, seeds: int) -> Iterator[str]:
             yield f"- {depth} layers: the loss of 1/√N minus that of 1/N is {gap}."
 
 
+TITLE = "# Training with warm-up and cosine: placement, head and learning rate"
 INTRO = """\
-# As people train: placement, head and learning rate
+## Set-up
 
-Byte language models on {name} (digest {digest}, unigram {unigram:.3f} nats): decoders with RMS
-norms, relu, no biases in the branches, learned positions as large as the tokens. AdamW (0.9, 0.95),
-decay 0.1, warm-up over a tenth of the steps, cosine to a tenth, clipping at 1; {steps} steps of
-{batch} windows of {tokens} bytes, one core, torch {torch}. Where nothing else is said, the head
+Byte language models on {name} (digest {digest}, unigram entropy {unigram:.3f} nats): decoders with
+RMS norms, relu, no biases in the branches, learned positions as large as the tokens. AdamW (0.9,
+0.95), weight decay 0.1, warm-up over a tenth of the steps, cosine to a tenth, clipping at 1;
+{steps} steps of {batch} windows of {tokens} bytes, one core, torch {torch}. By default the head
 starts at Xavier's size, tokens and positions at standard deviation 0.02, and their sum is
-normalised; all of GPT-2's and Llama's models starts at 0.02, and nothing is normalised there. Rates
-are in 1e-3, on a grid that doubles: each arm at the rate with the least mean over seeds, dead ones
-included, with a worse one on both sides; {seeds} seeds there, 1 to {seeds} elsewhere. A dead seed
-ends less than {dead} nats below the unigram; the loss is the mean of the living with its 95 %
-interval, *beside* its difference from pre-LN complete of the same sizes, seed by seed. R is the
-largest weight of the branches' common direction at the best rate, taken every {every} steps. Made
-by `python benchmarks/practice.py`, which goes on where it was stopped.
+normalised. GPT-2's and Llama's models start everything at 0.02 and normalise nothing there.
+
+- *Learning rates* are in 10⁻³, on a grid of factors 2. Each arm is at the rate with the lowest mean
+  loss, with a higher loss on both sides: {seeds} seeds there, 1 to {seeds} elsewhere.
+- *Collapsed*: the run ends less than {dead} nats below the unigram entropy. The loss is the mean of
+  the other runs, with its 95 % interval.
+- *Difference*: the loss minus that of pre-LN `complete` of the same sizes, paired by seed.
+- *R*: the weight of the common part of all tokens, relative to the stream: its largest value at the
+  best rate, taken every {every} steps.
+
+Made by `python benchmarks/practice.py`, which continues an interrupted study.
 """
-COLUMNS = "| arm | best rate | held-out loss | beside | by rate | R |\n|---|---|---|---|---|---|"
-MARK = "<!-- what stands below is written by the command -->"
+COLUMNS = (
+    "| arm | best learning rate (10⁻³) | validation loss (nats a byte) | difference (nats a byte) "
+    "| validation loss by learning rate (10⁻³) | R |\n|---|---|---|---|---|---|"
+)
+MARK = "<!-- the command writes everything below -->"
 
 
 def page(record: Record, seeds: int) -> str:
@@ -291,7 +299,7 @@ def page(record: Record, seeds: int) -> str:
         if title.startswith("One matrix") and done:
             parts.append("\n".join(exponents(record, seeds)))
     if missing:
-        parts.append("## Not run\n\nThe command above runs them.\n\n" + "\n".join(missing))
+        parts.append("## Not run\n\nThe command runs them.\n\n" + "\n".join(missing))
     return "\n\n".join(parts) + "\n"
 
 
@@ -302,12 +310,11 @@ def kept(name: str) -> Path:
     return folder / name
 
 
-def write(file: Path, head: str, tables: str) -> None:
-    """Write a page; what stands under "What it shows" is written by hand, and stays."""
+def write(file: Path, title: str, tables: str) -> None:
+    """Write a page below its mark; the text above the mark is written by hand, and stays."""
     old = file.read_text("utf-8") if file.exists() else ""
-    said = old.partition("## What it shows")[2].partition(MARK)[0].strip()
-    verdict = f"## What it shows\n\n{said}\n\n{MARK}\n\n" if said else ""
-    file.write_text(f"{head}\n{verdict}{tables}", encoding="utf-8")
+    said = old.partition(MARK)[0].strip() if MARK in old else title
+    file.write_text(f"{said}\n\n{MARK}\n\n{tables}", encoding="utf-8")
 
 
 def main() -> None:
@@ -325,14 +332,14 @@ def main() -> None:
             for arm, rate, few in plan:
                 record.settle(arm, rate, min(few, options.seeds), options.seeds)
     except TimeoutError:
-        print("no time is left; the page is of what is kept")
+        print("no time is left; the page has the finished runs")
     corpus = text(POST.tokens)
     head = INTRO.format(
         name=corpus.name, digest=record.made["text"], unigram=corpus.baseline, steps=POST.steps,
         batch=POST.batch, tokens=POST.tokens, torch=torch.__version__, seeds=options.seeds,
         dead=DEAD, every=EVERY,
     )  # fmt: skip
-    write(options.output, head, page(record, options.seeds))
+    write(options.output, TITLE, f"{head}\n{page(record, options.seeds)}")
 
 
 if __name__ == "__main__":

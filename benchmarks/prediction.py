@@ -93,23 +93,26 @@ def main() -> None:
     parser.add_argument("--depths", type=depths, default="8,32,128")
     parser.add_argument("--seeds", type=whole(2), default=8)
     parser.add_argument("--draws", type=whole(), default=4)
-    parser.add_argument("--only", help="what differs, of the rows that are wanted")
+    parser.add_argument("--only", help="changes of the base, the rows to measure")
     parser.add_argument("-o", "--output", type=output, default=RESULTS)
     given = parser.parse_args()
     torch.set_num_threads(1)
     base = Settings(seeds=given.seeds, draws=given.draws, device="cpu")
     lines = [
-        "# ‖ΔF‖/η in absolute size: predicted from single sublayers, and measured", "",
-        f"Command: `python benchmarks/prediction.py --depths {given.depths} --seeds {given.seeds} "
-        f"--draws {given.draws}`, torch {torch.__version__} on "
-        f"{platform.processor() or platform.machine()}, one thread. Every optimizer's own rule; "
-        f"base: {base.data}, width {base.width}, {base.tokens} tokens, ReLU, post-LN; {MORE} times "
-        "the draws for SGD and momentum.", "",
-        "The ratio is measured over predicted, paired by seed, with a 95 % interval over seeds, "
-        "which holds the scatter of the measured stacks too. \"yes\": the whole interval lies "
-        "within what is aimed at; \"beyond\": none of it does; \"open\": it reaches over an end.",
-        "",
-        "| what differs | stepped by | layers | predicted | measured | ratio | aim | within |",
+        "# The size of one update: predicted from single sublayers, and measured", "",
+        "`predict` computes ‖ΔF‖/η, the output change of one update divided by the learning rate, "
+        "from two sampled layers. The table compares it with measurements on whole stacks. A ratio "
+        "of 1 is a right prediction. *Aim* is the tolerance, and *within* says whether the whole "
+        "interval of the ratio is inside (yes), outside (beyond), or neither (open).", "",
+        "The ratio is measured / predicted, paired by seed. Its 95 % interval is over seeds, and "
+        "includes the scatter of the measured stacks.", "",
+        f"Set-up: every optimizer's own rule; base: {base.data}, width {base.width}, {base.tokens} "
+        f"tokens, ReLU, post-LN; {MORE} times the draws for SGD and momentum; torch "
+        f"{torch.__version__} on {platform.processor() or platform.machine()}, one thread. Made by "
+        f"`python benchmarks/prediction.py --depths {given.depths} --seeds {given.seeds} "
+        f"--draws {given.draws}`.", "",
+        "| change of the base | optimizer | layers | predicted ‖ΔF‖/η | measured ‖ΔF‖/η | ratio "
+        "| aim | within |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     print("\n".join(lines), flush=True)

@@ -32,12 +32,14 @@ SIZES = {"width": 32, "heads": 2, "tokens": 16, "seeds": 8}
 HEAD = f"""\
 # Published schemes, measured
 
-The exponent in depth of ‖ΔF‖/η after one step of the matrices, predicted by
-`derive --scheme` for great depth, predicted from single sublayers over the depths measured
-("here", where they reach), and measured (95 % interval over 8 seeds), at
-{", ".join(map(str, DEPTHS))} layers, width 32, on text. Made by `python benchmarks/schemes.py`.
-A scheme of two parts has the encoder's exponent in N first, the decoder's in M second, at
-{", ".join(TWO_PARTS)} layers.
+How does the output change of one update scale with depth under each published scheme? A cell is the
+exponent in depth of ‖ΔF‖/η: derived by `derive --scheme` for great depth, measured with its 95 %
+interval, and the verdict on the derived exponent. *Here* is the exponent that single sublayers
+predict for the measured depths. 0 is balanced.
+
+Set-up: one step of the matrices at {", ".join(map(str, DEPTHS))} layers, width 32, 8 seeds, text.
+An encoder–decoder scheme has the encoder's exponent in N first, then the decoder's in M, at
+{", ".join(TWO_PARTS)} layers. Made by `python benchmarks/schemes.py`.
 
 | scheme | {" | ".join(OPTIMIZERS)} |
 |---|---|---|---|
@@ -54,7 +56,7 @@ def measured(name: str) -> dict[str, tuple[Slope, ...]]:
 
 
 def judged(found: Result) -> list[Exponent]:
-    """The exponents that have a prediction: one, or one a part."""
+    """The exponents that have a prediction: one for each stack."""
     return [e for e in found.exponents if e.predicted is not None]
 
 
@@ -100,7 +102,7 @@ def page(found: Found) -> str:
     rows = [row(name, own) for name, own in found.items()]
     reasons = [line for name, own in found.items() for line in why(name, own)]
     lacking = [f"- {name}: {refusal}" for name in schemes() if (refusal := _refused(name))]
-    parts = (rows, ["", "Not SUPPORTED:", ""], reasons, ["", "Not measured:", ""], lacking)
+    parts = (rows, ["", "## Not SUPPORTED", ""], reasons, ["", "## Not measured", ""], lacking)
     return HEAD + "\n".join(line for part in parts for line in part) + "\n"
 
 
