@@ -9,7 +9,7 @@ CLAIM = Claim(
         diagonal curvature is Σ|g_i|/((c/β + 2ββ₁/(1 + β₁)) Σ H_ii): for β₁ > 1/3 it falls
         beyond B = (1 − β₁)/(3β₁ − 1)·B_simple, and for β₁ → 1 at every B. Beyond it learning
         becomes less efficient.""",
-    conditions="""algebra under the source's moments; Adam's own averages over 1,200 updates of
+    conditions="""algebra under the source's moments; Adam's own averages over 6,000 updates of
         constant mean gradient under normal noise, β₂ = 0.999, 2,000 entries, β₁ of 0 and 0.9""",
     finding="""The maximum is where the source puts it, and it is there in Adam's own averages: at
         β₁ = 0.9 the best rate of one update is highest below B_simple, at β₁ = 0 it rises all
