@@ -217,7 +217,9 @@ def derive(verb: Verb, given: Given) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
-    With --across batch: what rates, decays, epsilon and 1 - beta are multiplied by.
+    With --across batch: what rates, decays, epsilon and 1 - beta are multiplied by. With --across
+    heads, ffn, vocab, experts or rank: the same as the number of heads, of hidden units, of tokens,
+    of experts, or the rank of an adapter grows.
 
     Examples:
         derive --optimizer adam --depth 200 --format latex

@@ -19,6 +19,7 @@ from deepnet_theory.definitions.selection import (
     ACROSS,
     ALIGNMENTS,
     GRADIENT_NOISE,
+    SHAPES,
     BaseLike,
     DepthLike,
     Selection,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.width import WidthDerivation
 
 
-DIMENSIONS = ("depth", *ACROSS, "batch")
+DIMENSIONS = ("depth", *ACROSS, "batch", *SHAPES)
+_ONE_OF = ", ".join(DIMENSIONS)
 Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)]
 
 
@@ -48,7 +50,7 @@ def derive(
     selection: Selection | str | None = None,
     *,
     across: Annotated[
-        str, Option("LIST", "depth, width, both, batch, or a list: width,batch", DIMENSIONS)
+        str, Option("LIST", f"{_ONE_OF}, or a list: width,batch", DIMENSIONS)
     ] = "depth",
     gradient_noise: Annotated[
         str | None,
@@ -88,7 +90,8 @@ def derive(
 
     With "batch" in ``across`` it is what every role's rate, decays, ε and memory are multiplied by
     in the batch size B, while ``gradient_noise`` is "dominant" or there is "none"; with other
-    dimensions in a list their exponents add.
+    dimensions in a list their exponents add. "heads", "ffn" (hidden units), "vocab", "experts" and
+    "rank" (of an adapter) are further shapes: what every role takes as one of them grows alone.
 
     Raises :class:`InputError` for bad input and :class:`Refusal` where no rule exists.
 
@@ -97,34 +100,44 @@ def derive(
     and 2310.17813, and the sizes of updates are derived.
     """
     selection = selection_of(selection, select)
-    dimensions, with_batch = _dimensions(across)
+    deep = {"depth": depth, "base depth": base_depth}
+    dimensions, shapes, with_batch = _dimensions(across)
     wide = {"form": form, "width": width, "alignment": alignment, "base width": base_width}
     if with_batch:
         from deepnet_theory.proof.batch import BatchDerivation
         from deepnet_theory.sizes.batch import batch_rule
 
-        powers = batch_rule(selection, gradient_noise or GRADIENT_NOISE[0])
-        deep = {"depth": depth, "base depth": base_depth}
-        if not dimensions:
+        powers = batch_rule(selection, gradient_noise or GRADIENT_NOISE[0], "rank" in shapes)
+        if not dimensions and not shapes:
             refuse({**wide, **deep}, "with across batch, where nothing depends on it")
             return BatchDerivation(powers, curved=curve)
         named = {name.replace(" ", "_"): value for name, value in (wide | deep).items()}
-        other: Any = derive(selection, across=dimensions, **named)
-        where = {"deep" if dimensions == "depth" else "wide": other}
+        others = ",".join(filter(None, (dimensions, *shapes)))
+        other: Any = derive(selection, across=others, **named)
+        where = {"deep" if others == "depth" else "wide": other}
         return BatchDerivation(powers, curved=curve, **where)
     refuse({"gradient noise": gradient_noise, "curve": curve or None}, "without across batch")
     across = dimensions
-    if across == "depth":
+    if across == "depth" and not shapes:
         refuse({**wide, "base depth": base_depth}, "without across width or both")
         # A bad depth is refused before the derivation is made.
         values = {} if depth is None else parse_depth(depth, selection.the_stack)
         derivation = derived(selection)
         return derivation.at(**values) if values else derivation
     from deepnet_theory.proof.width import WidthDerivation
-    from deepnet_theory.sizes.width import Scale, width_table
+    from deepnet_theory.sizes.width import Scale, jointly, width_table
 
-    table = width_table(selection, across, alignment or ALIGNMENTS[0], form or FORMS[0])
-    deep = {"depth": depth, "base depth": base_depth}
+    settings = alignment or ALIGNMENTS[0], form or FORMS[0]
+    if shapes:
+        refuse({"width": width, "base width": base_width, **deep}, f"with across {shapes[0]}")
+        adapted = "rank" in shapes
+        if across == "depth" or (across == "both" and adapted):
+            why = "rank has no law in the depth" if adapted else "depth needs width beside it"
+            raise InputError(f"across depth,{','.join(shapes)}: {why}")
+        tables = [width_table(selection, across, *settings, adapted)] if across else []
+        tables += [width_table(selection, shape, *settings) for shape in shapes]
+        return WidthDerivation(jointly(tables) if tables[1:] else tables[0], factors=tuple(tables))
+    table = width_table(selection, across, *settings)
     if across != "both":
         refuse(deep, "with across width, where nothing depends on it, and needs across both")
         deep = {}
@@ -138,8 +151,8 @@ def derive(
     return WidthDerivation(table, Scale(width, base_width, *layers))
 
 
-def _dimensions(across: str) -> tuple[str, bool]:
-    """The dimensions of a list beside the batch, as one word, and whether the batch is there."""
+def _dimensions(across: str) -> tuple[str, list[str], bool]:
+    """Depth and width of a list in one word, other shapes, and whether the batch is there."""
     names = across.replace("both", "depth,width").split(",")
     for name in names:
         if name not in DIMENSIONS:
@@ -147,7 +160,8 @@ def _dimensions(across: str) -> tuple[str, bool]:
     if len(set(names)) < len(names):
         raise InputError(f"across {shown(across)} names a dimension twice")
     sizes = [name for name in ("depth", "width") if name in names]
-    return "both" if len(sizes) > 1 else "".join(sizes), "batch" in names
+    shapes = [name for name in names if name in SHAPES]
+    return "both" if len(sizes) > 1 else "".join(sizes), shapes, "batch" in names
 
 
 def own_rule(

@@ -112,7 +112,7 @@ class Sublayer:
         return list(self.expression.grammar.symbols[2:])
 
     @property
-    def _last(self) -> str:
+    def last(self) -> str:
         """The matrix that the branch names last, a router aside."""
         return [n for n in self._named if not _is_vector(n) and n != ROUTER][-1]
 
@@ -131,7 +131,7 @@ class Sublayer:
             if _outside(node.left) <= {"x", "memory"}
         }
         inner = "hidden" if "phi" in self.expression.functions else "d"
-        ends = {self._last: "d", **({ROUTER: "experts"} if self.experts > 1 else {})}
+        ends = {self.last: "d", **({ROUTER: "experts"} if self.experts > 1 else {})}
         return tuple(
             Matrix(
                 name,
@@ -147,8 +147,8 @@ class Sublayer:
     def vectors(self) -> tuple[Vector, ...]:
         """The vectors, each as long as the output of what it is behind."""
         sizes = {m.name: m.fan_out for m in self.matrices}
-        inner = next(m.fan_in for m in self.matrices if m.name == self._last)
-        roles = {**_VECTORS, f"{self._last}_bias": Role.OUTPUT_BIAS}
+        inner = next(m.fan_in for m in self.matrices if m.name == self.last)
+        roles = {**_VECTORS, f"{self.last}_bias": Role.OUTPUT_BIAS}
         return tuple(
             Vector(name, roles.get(name, Role.INNER_BIAS), sizes.get(name.partition("_")[0], inner))
             for name in filter(_is_vector, self._named)

@@ -232,8 +232,9 @@ class BatchDerivation(Displayed):
     @property
     def across(self) -> str:
         """The dimensions, the batch last."""
-        depth = self.deep or (self.wide and self.wide.table.across != "width")
-        return "depth," * bool(depth) + "width," * bool(self.wide) + "batch"
+        if self.wide:
+            return f"{self.wide.table.across.replace('both', 'depth,width')},batch"
+        return "depth,batch" if self.deep else "batch"
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -271,9 +272,9 @@ class BatchDerivation(Displayed):
     @property
     def joint(self) -> tuple[ParameterRow, ...]:
         """The rows of a table in width times the powers of B: B_noise is of order one there."""
-        powers, rows = {row.place: row for row in self.table.rows}, list[ParameterRow]()
+        powers, rows = {row.place.known: row for row in self.table.rows}, list[ParameterRow]()
         for row in self.wide.table.rows if self.wide else ():
-            named = ((n, getattr(row, n), getattr(powers[row.place], n)) for n in POWERS)
+            named = ((n, getattr(row, n), getattr(powers[row.place.known], n)) for n in POWERS)
             rows.append(replace(row, **{n: size * by for n, size, by in named if size and by}))
         return tuple(rows)
 

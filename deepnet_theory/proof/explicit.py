@@ -364,6 +364,12 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
     return Seen(*map(float, np.exp(np.mean(logarithms, axis=0))))
 
 
+def of_one(count: int) -> float:
+    """What comes back to one of as many tokens, or experts, each of which has as many samples."""
+    apart = np.eye(count) - 1 / count  # y - p of a softmax
+    return rms(apart @ np.random.default_rng(0).choice((-1.0, 1.0), count)) / count
+
+
 def slope(sizes: Mapping[int, float]) -> float:
     """The slope of the logarithm of a size in that of its argument, by least squares."""
     logs = np.log2(list(sizes)), np.log2(list(sizes.values()))

@@ -21,6 +21,7 @@ from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.expression import Node
 from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.selection import ACROSS
 from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.proof import explicit
 from deepnet_theory.proof.derivation import SCHEMA, Derivation, derive
@@ -30,12 +31,10 @@ from deepnet_theory.proof.witness import sizes
 from deepnet_theory.sizes.batch import BatchTable
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
-from deepnet_theory.sizes.table import ParameterRow
+from deepnet_theory.sizes.table import HEAD, ParameterRow
 from deepnet_theory.sizes.update import FULL, LOW_RANK
-from deepnet_theory.sizes.width import HEAD, TIED, Scale, WidthTable, texts
+from deepnet_theory.sizes.width import NUMBERS, SHARED, TIED, Scale, WidthTable, texts
 
-SIZES = ("multiplier", "init", "gradient", "update", "action")
-NUMBERS = (*SIZES, "rate", "epsilon", "decay", "coupled_decay")
 AT_ONE = {"N": 1, "M": 1}  # the depths, where a table in both dimensions is drawn
 MATRICES = "slopes on explicit matrices"
 
@@ -54,10 +53,10 @@ def update_of(table: WidthTable | BatchTable, row: ParameterRow) -> Node:
 
 def seen(table: WidthTable, row: ParameterRow, width: int, backward: float = 1.0) -> Seen:
     """The sizes of a row at a width, where the gradient of its outputs has the size δ."""
-    at = {**AT_ONE, "d": width}
-    inputs, outputs = (round(n.at(**at)) for n in row.place.shape)
+    at, fixed = {**AT_ONE, table.symbol: width}, explicit.LOGITS
+    inputs, outputs = (fixed if n == ONE else round(n.at(**at)) for n in row.place.shape)
+    inputs = 1 if row.place.enters_one_by_one else inputs
     start = None if row.init is None else row.init.at(**at)
-    outputs = explicit.LOGITS if row.place.shape[1] == ONE else outputs
     c = (row.multiplier or ONE).at(**at)
     full = table.selection.rank != LOW_RANK
     drawn = Drawn(inputs, outputs, c, start, backward, full, row.place.is_table)
@@ -65,19 +64,26 @@ def seen(table: WidthTable, row: ParameterRow, width: int, backward: float = 1.0
     return explicit.see(update_of(table, row), practice, drawn, aligned=table.alignment == FULL)
 
 
-def slopes(table: WidthTable, row: ParameterRow, head: ParameterRow) -> dict[str, Slope]:
-    """The slopes of a row's sizes behind a head, which sends δ back where a logit's is 1."""
-    if row.place.shape[1] == ONE:
-        return explicit.slopes(lambda width: seen(table, row, width))
-    return explicit.slopes(lambda width: seen(table, row, width, seen(table, head, width).back))
+def slopes(table: WidthTable, row: ParameterRow, reader: ParameterRow) -> dict[str, Slope]:
+    """The slopes of a row's sizes behind what reads its outputs, and sends δ back."""
+
+    def back(width: int) -> float:
+        if table.across in SHARED:
+            return explicit.of_one(width)
+        return 1.0 if row.place.shape[1] == ONE else seen(table, reader, width).back
+
+    return explicit.slopes(lambda width: seen(table, row, width, back(width)))
 
 
 class OfRow:
     """What is shown of each number of a row."""
 
     def __init__(self, table: WidthTable, row: ParameterRow) -> None:
-        self.table, self.row, self.head = table, row, table.row("head")
-        self.is_tied, self.is_head = row.role == TIED, row.role == "head"
+        self.table, self.row = table, row
+        self.head = head = row if table.across in SHARED else table.reader(row.place)
+        if head.init is None and head.update and head.rate:  # after its first step
+            self.head = replace(head, init=head.update * head.rate)
+        self.is_tied, self.reads = row.role == TIED and row.place.is_table, row.place.reads
         if self.is_tied:  # the matrix as the head that reads its rows, and as the embedding
             place = replace(row.place, parameter="head", kind=Role.HEAD, shape=HEAD)
             self.head, row = replace(row, place=place), replace(row, multiplier=ONE)
@@ -89,9 +95,10 @@ class OfRow:
             return exactly(None, "explicit matrices have no such size")
 
         def agrees(stated: Monomial | None) -> bool:
-            return stated is not None and slope.tends_to(float(stated.exponent("d")))
+            return stated is not None and slope.tends_to(float(stated.exponent(symbol)))
 
-        return Shown(agrees, MATRICES, f"d^{slope.far:.2f}")
+        symbol = self.table.symbol
+        return Shown(agrees, MATRICES, f"{symbol}^{slope.far:.2f}")
 
     def numbers(self) -> dict[str, Shown]:
         """One for each number of the row; a number that is not named is not there."""
@@ -100,15 +107,15 @@ class OfRow:
         if row.multiplier is None:
             return {}
         shown = {"multiplier": gauge, "init": gauge}
-        if self.is_head or self.is_tied:
-            behind = self.slopes if self.is_head else slopes(self.table, self.head, self.head)
-            read = self.flat(behind.get("read"), "what a move of the features makes of logits")
-            of_init = self.is_head and self.table.form != FORWARD
-            shown["init" if of_init else "multiplier"] = read
         if place.starts_at_zero:
             shown["init"] = exactly(None, "it starts at 0")
-        elif not self.is_head:
+        elif not self.reads:
             shown["init"] = self.flat(self.slopes.get("forward"), "what it puts out")
+        if self.is_tied or (self.reads and not place.starts_at_zero):
+            behind = self.slopes if self.reads else slopes(self.table, self.head, self.head)
+            read = self.flat(behind.get("read"), "what a move of its inputs makes of its outputs")
+            of_init = self.reads and (row.role, self.table.form) != ("head", FORWARD)
+            shown["init" if of_init else "multiplier"] = read
         if self.is_tied and row.refused is not None:
             return shown
         if place.kind is Role.KEY_BIAS:
@@ -140,7 +147,7 @@ class OfRow:
             return action
         if self.row.init is None or not (gradient and update and action):
             return None
-        power = float(self.row.init.exponent("d"))
+        power = float(self.row.init.exponent(self.table.symbol))
         start = Slope(-power, -power)
         kept = (update + action * -1 + start).tends_to(0.0)
         return gradient + start if kept else None
@@ -174,12 +181,15 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             of_row = OfRow(wide, row)
             known[alike] = of_row.numbers(), of_row.refusal()
         shown, refused = known[alike]
-        of = "/".join(filter(None, (place.part, place.sublayer, place.role)))
+        across = "" if table.across in ACROSS else table.across
+        of = "/".join(filter(None, (place.part, place.sublayer, place.role, across)))
         for name in NUMBERS:
             seen = shown.get(name) or exactly(None, "it has none")
             stated, bare = getattr(printed, name), getattr(row, name)
             own = fact(f"{of}/{name}", bare, seen)
-            alone = bare is None or bare.symbols <= {"d"}  # the rule in depth has the others
+            alone = bare is None or bare.symbols <= {
+                table.symbol
+            }  # the rule in depth has the others
             yield replace(own, stated=_text(stated), holds=own.holds and alone)
         yield fact(f"{of}/refused", row.refused, refused)
         starved = _text(shares.get(place))
@@ -229,11 +239,12 @@ class WidthDerivation(Displayed):
 
     table: WidthTable
     scale: Scale | None = None
+    factors: tuple[WidthTable, ...] = ()  # of a table in several dimensions
 
     @cached_property
     def depth(self) -> Derivation | None:
         """The derivation in depth, of a table in both dimensions."""
-        return derive(self.table.selection) if self.table.across != "width" else None
+        return derive(self.table.selection) if self.table.rule else None
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -246,7 +257,9 @@ class WidthDerivation(Displayed):
     @cached_property
     def measured(self) -> tuple[Fact, ...]:
         """A fact for every number that the table prints."""
-        return tuple(row_facts(self.table, self.depth))
+        first, *others = self.factors or (self.table,)
+        of_others = (one for table in others for one in row_facts(table, None))
+        return (*row_facts(first, self.depth), *of_others)
 
     @cached_property
     def verdict(self) -> Verdict:

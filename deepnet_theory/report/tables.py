@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
 from deepnet_theory.report.rule import document, owner, short, steps, title
@@ -128,8 +129,8 @@ BEHIND = {
 
 def wide_title(derivation: WidthDerivation) -> str:
     """The network, its optimizer, and the dimensions that vary."""
-    dimension = "width" if derivation.table.across == "width" else "width and depth"
-    return f"{title(derivation.table.selection)} across {dimension}"
+    dimensions = derivation.table.across.replace("both", "width and depth").replace(",", ", ")
+    return f"{title(derivation.table.selection)} across {dimensions}"
 
 
 def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
@@ -156,7 +157,8 @@ def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
 def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     table = derivation.table
     kept = [row for row in table.rows if row.refused is None]
-    symbols = "d" if table.across == "width" else "d, N and M"
+    names = table.across.replace("both", "width,depth").split(",")
+    symbols = ", ".join({"width": "d", "depth": "N and M", **SHAPES}[name] for name in names)
     closure = f", closure {table.closure}" if table.closure else ""
     if table.rule is not None:
         alphas = dict.fromkeys(e.alpha for e in table.rule.entries)

@@ -28,7 +28,7 @@ from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.monomial import ONE, Monomial, solve
 from deepnet_theory.sizes.table import ParameterRow, Place
 from deepnet_theory.sizes.update import GRADIENT, HALF, PARAMETER, ZERO, Degrees, MissingLaw, Sized
-from deepnet_theory.sizes.width import places
+from deepnet_theory.sizes.width import adapters, places
 
 DOMINANT, NO_NOISE = GRADIENT_NOISE
 B = Monomial.of("B")
@@ -97,7 +97,7 @@ class BatchTable:
         ]
 
 
-def batch_rule(selection: Selection, noise: str = DOMINANT) -> BatchTable:
+def batch_rule(selection: Selection, noise: str = DOMINANT, adapted: bool = False) -> BatchTable:
     """What each role's rate, decays, ε and memory are multiplied with, in powers of B.
 
     ``noise`` "dominant" is for batches far below the ratio of noise to signal, "none" for batches
@@ -106,7 +106,8 @@ def batch_rule(selection: Selection, noise: str = DOMINANT) -> BatchTable:
     if noise not in GRADIENT_NOISE:
         raise unknown("gradient noise", noise, GRADIENT_NOISE)
     optimizer = selection.the_optimizer
-    rows = tuple(_row(place, optimizer, noise) for place in places(selection))
+    everywhere = (*places(selection), *adapters(selection, adapted))
+    rows = tuple(_row(place, optimizer, noise) for place in everywhere)
     if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
         raise Refusal(rows[0].refused or "")
     return BatchTable(selection, noise, rows)

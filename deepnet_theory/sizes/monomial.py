@@ -135,13 +135,12 @@ class Monomial:
 
     def apart(self, *symbols: str) -> str:
         """The text with the powers of some symbols as factors of their own."""
-        alone = Monomial(tuple(item for item in self.items if item[0] in symbols))
-        rest = self / alone
-        if not alone.items or not rest.items:
-            return str(self)
-        inverse = str(alone**-1)
-        below = all(power < 0 for _, power in alone.items) and inverse.isidentifier()
-        return f"{rest}/{inverse}" if below else f"{rest}*{alone}"
+        rest = Monomial(tuple(item for item in self.items if item[0] not in symbols))
+        factors = [Monomial.of(s) ** self.exponent(s) for s in symbols if self.exponent(s)]
+        first, *others = [rest, *factors] if rest.items or not factors else factors
+        inverses = {factor: str(factor**-1) for factor in others}
+        ends = (f"/{i}" if i.isidentifier() else f"*{f}" for f, i in inverses.items())
+        return str(first) + "".join(ends)
 
     def _one_root(self) -> tuple[dict[str, int], Fraction]:
         """Whole powers and the root around them, negative where every symbol is below the line."""

@@ -15,7 +15,7 @@ from math import comb
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, RuleEntry, number
 from deepnet_theory.definitions.rule import Rule as Texts
 from deepnet_theory.definitions.selection import Part, Selection
-from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
+from deepnet_theory.definitions.sublayer import MATRICES, ROUTER, Role, role_name
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import falling
@@ -27,6 +27,7 @@ DEPTHS = ("N", "M")
 
 Shape = tuple[Monomial, Monomial]
 D = Monomial.of("d")
+HEAD: Shape = (D, ONE)  # of the head, and of a router: as many outputs at every width
 COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot vector enters
 SQUARE: Shape = (D, D)
 
@@ -60,7 +61,22 @@ class Place:
 
     @property
     def starts_at_zero(self) -> bool:
-        return self.kind in STARTS_AT_ZERO
+        return self.kind in STARTS_AT_ZERO or self.parameter == "lora_b"
+
+    @property
+    def known(self) -> tuple[str, str, str]:
+        """What it is known by, whatever its shape."""
+        return self.part, self.sublayer, self.parameter
+
+    @property
+    def enters_one_by_one(self) -> bool:
+        """Whether a one-hot vector enters: of an embedding, a gain or a bias."""
+        return self.is_table or not self.is_matrix
+
+    @property
+    def reads(self) -> bool:
+        """Whether its inputs grow, and its outputs do not."""
+        return self.shape[0] != ONE and self.shape[1] == ONE
 
     @property
     def is_table(self) -> bool:
@@ -72,6 +88,7 @@ def places_of(part: Part, law: laws.Law) -> Iterator[Place]:
     """Every parameter of one kind of sublayer of a part."""
     for name, role in parameters(law):
         shape = SQUARE if role in MATRICES else COLUMN
+        shape = HEAD if name == ROUTER and law.sublayer.experts > 1 else shape
         yield Place(part.name, part.depth, law.sublayer.name, name, role, shape)
 
 

@@ -46,7 +46,7 @@ from deepnet_theory.definitions.expression import (
 )
 from deepnet_theory.definitions.optimizer import Optimizer, above_floors, sign, text
 from deepnet_theory.definitions.outcome import Refusal, shown
-from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS
+from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS, SHAPES
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def counts(
     """
     n_in, n_out = shape
     rows, columns = (n_in, n_out) if is_table else (n_out, n_in)
-    smaller = min(shape, key=lambda count: (count.exponent("d"), count.exponent("k")))
+    smaller = min(shape, key=lambda count: [count.exponent(base) for base in Fold.bases])
     of_gradient = ONE if rank == LOW_RANK else smaller
     return {INPUTS: n_in, ROWS: rows, COLUMNS: columns, RANK: of_gradient}
 
@@ -122,7 +122,7 @@ class Fold:
     """
 
     # the first that differs decides which of two sizes is the larger
-    bases: tuple[str, ...] = ("d", "k", "N", "M")
+    bases: tuple[str, ...] = ("d", "k", "N", "M", *SHAPES.values())
     in_width = True
 
     def __init__(self, sizes: Mapping[str, Monomial]) -> None:

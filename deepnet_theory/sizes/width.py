@@ -1,15 +1,18 @@
-r"""How initial sizes, multipliers and learning rates scale with the width d: one row a role.
+r"""How initial sizes, multipliers and learning rates scale with the width, or with another shape.
 
-A role is a map :math:`y = cWx` of ``shape`` (n_in, n_out): (1, d) for embeddings and, as a column,
-for gains and biases; (d, d) within a branch; (d, 1) for the head. Three conditions fix every size:
+A role is a map :math:`y = cWx` of ``shape`` (n_in, n_out). In the width d it is (1, d) for
+embeddings and, as a column, for gains and biases; (d, d) within a branch; (d, 1) for the head and a
+router. Another shape grows within a branch alone: of X heads, X hidden units or an adapter of rank
+X the maps before are (1, X), the last one is (X, 1). Three conditions fix every size:
 
 .. math:: c\,\sigma\sqrt{n_{in}} = 1, \qquad n\,c_H\sigma_H = 1, \qquad
           c\,\eta\,\mathrm{action} = 1,
 
-(F) every activation is Θ(1) at the start, (H) a Θ(1) move of the features moves the logits by Θ(1)
-(n = d aligned, √d not), and (U) one update moves the output of every role by Θ(1). What comes back
-to an output of n entries has the size :math:`\delta = c_H\sigma_H\sqrt{d/n}` (a response measured
-forward in root mean square is the same backward in Euclidean norm), and :math:`\gamma = c\delta`.
+(F) every activation is Θ(1) at the start; (H) in place of it, where n_in grows and n_out does not,
+a Θ(1) move of the features moves the output by Θ(1) (n = n_in aligned, its root not); and (U) one
+update moves the output of every role by Θ(1). What comes back to an output of n entries has the
+size 1/n aligned, its root not: :math:`\delta = c_H\sigma_H` of what reads it, :math:`\gamma =
+c\delta`. Of V tokens, or of E experts, each sees a share of the samples: :math:`\delta = 1/V`.
 The system is linear in logarithms, and unique up to W = cW′ in each role, the *gauge*.
 
 Source: the conditions as in Yang and Hu, arXiv 2011.14522, and Yang et al., arXiv 2310.17813; the
@@ -19,20 +22,21 @@ sizes of updates are derived (:mod:`deepnet_theory.sizes.update`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 from deepnet_theory.definitions.constants import FORMS, FORWARD, WEIGHTS
 from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.rule import KNOBS, Rule
-from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
-from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, SHAPES, Selection
+from deepnet_theory.definitions.sublayer import ROUTER, Role, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
-from deepnet_theory.sizes.table import COLUMN, D, ParameterRow, Place, Shape, places_of
+from deepnet_theory.sizes.table import COLUMN, HEAD, D, ParameterRow, Place, places_of
 from deepnet_theory.sizes.update import (
     FULL,
     FULL_RANK,
@@ -46,12 +50,25 @@ from deepnet_theory.sizes.update import (
 )
 
 K = Monomial.of("k")
-HEAD: Shape = (D, ONE)
 TIED = "tied-head"
+SHARED = ("vocab", "experts")  # of which each sees its share of the samples
+SIZES = ("multiplier", "init", "gradient", "update", "action")
+NUMBERS = (*SIZES, "rate", "epsilon", "decay", "coupled_decay")
 
 
-def places(selection: Selection) -> Iterator[Place]:
-    """Every role of a selection's model, embeddings first and the head last."""
+def places(selection: Selection, across: str = "width") -> Iterator[Place]:
+    """Every role that grows, embeddings first and the head last; in the width all of them."""
+    if across in SHAPES:
+        x, everywhere = Monomial.of(SHAPES[across]), places(selection)
+        if across == "rank":
+            everywhere = adapters(selection)
+        grown = ((place, grows(across, place)) for place in everywhere)
+        for place, end in grown:
+            if end is not None:
+                shape = {"in": (x, ONE), "out": (ONE, x), "": (ONE, ONE)}[end]
+                kind = Role.HEAD if place.is_table else place.kind  # a row a token, as the head has
+                yield replace(place, shape=shape, kind=kind)
+        return
     stack = selection.the_stack
     for part in stack.parts:
         outside = partial(Place, part.name, part.depth, "")
@@ -65,6 +82,37 @@ def places(selection: Selection) -> Iterator[Place]:
     yield outside("head", Role.HEAD, HEAD)
     yield outside("head_bias", Role.HEAD_BIAS, (ONE, ONE))
     yield outside("tied_head", Role.EMBEDDING)
+
+
+def adapters(selection: Selection, adapted: bool = True) -> Iterator[Place]:
+    """The maps of a low-rank adapter beside a matrix of the width, W + BA, if there is one."""
+    part = selection.the_stack.parts[-1]
+    for name, shape in (("lora_a", HEAD), ("lora_b", COLUMN)) if adapted else ():
+        yield Place(part.name, part.depth, "", name, Role.UNSCALED, shape)
+
+
+def grows(across: str, place: Place) -> str | None:
+    """Which end of a map a shape other than the width grows at; None where it leaves it alone.
+
+    "" is for an expert, which sees fewer tokens of as many more experts.
+    """
+    name, branch = place.parameter, place.sublayer and sublayer(place.sublayer)
+    if across == "rank":
+        return "out" if name == "lora_a" else "in"
+    if not branch:
+        return "out" if across == "vocab" and name in _OF_TOKENS else None
+    if name not in {own.name for own in branch.parameters}:  # of a norm around it
+        return None
+    if across == "experts" and branch.experts > 1:
+        return "out" if name == ROUTER else ""
+    if across != ("ffn" if "phi" in branch.expression.functions else "heads"):
+        return None
+    if name in (ROUTER, "latent") or place.kind is Role.OUTPUT_BIAS:
+        return None
+    return "in" if name == branch.last else "out"
+
+
+_OF_TOKENS = ("token_embedding", "head", "head_bias", "tied_head")
 
 
 def texts(row: ParameterRow) -> dict[str, str | None]:
@@ -86,7 +134,7 @@ def texts(row: ParameterRow) -> dict[str, str | None]:
 
 def written(size: Monomial) -> str:
     """A size as text, its powers of the width apart from those of the depth."""
-    return size.apart("d", "k")
+    return size.apart(*SHAPES.values(), "d", "k")
 
 
 @dataclass(frozen=True)
@@ -109,11 +157,12 @@ def conditions(roles: Mapping[str, Place], alignment: str, form: str | None) -> 
         c, init, _ = _unknowns(name)
         if place.starts_at_zero:
             yield init  # no size: it stands for none
-        elif name not in ("head", TIED):
-            yield c * init * place.shape[0] ** HALF
         else:
-            yield c * init * terms(D, alignment)
-        if name == TIED:  # the embedding's matrix, which the head reads through a multiplier
+            n_in, n_out = HEAD if place.is_table and name == TIED else place.shape
+            yield c * init * (n_in**HALF if n_in == n_out else terms(n_in, alignment))
+        if (
+            place.is_table and name == TIED
+        ):  # the embedding's matrix, which the head reads through a multiplier
             yield init / _unknowns("token-embedding")[1]
         elif form is not None:
             yield init if (name, form) == ("head", FORWARD) else c
@@ -144,6 +193,25 @@ def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
     )
 
 
+_STARTS_SMALL = (
+    "{}: starts so small that aligned moves of its inputs move its outputs by one, which tend to 0 "
+    "at the start; the start of alignment none, with outputs of order one, is in use too"
+)
+_PREMISES = {
+    "heads": "h heads of one size, queries, keys and values alike, in a stream of one width",
+    "ffn": "m hidden units, also of each expert, in a stream of one width",
+    "vocab": "every token is as frequent as any other, and many times in a batch",
+    "experts": (
+        "E experts, of which a token takes as many as before; each sees many tokens of a batch; "
+        "its gradient is as large as its share of them; the gates of a token add up to one"
+    ),
+    "rank": (
+        "W + B*A, W frozen; B starts at 0. A's gradient, rate and epsilon are those after the "
+        "first step of B. A factor in front, as alpha/r, is W = c*W' for B"
+    ),
+}
+
+
 @dataclass(frozen=True)
 class WidthTable:
     """The rows of a selection in width, and how they came about.
@@ -164,15 +232,33 @@ class WidthTable:
         """The first row of a role."""
         return next(r for r in self.rows if r.role == role and part in ("", r.place.part))
 
+    @property
+    def symbol(self) -> str:
+        """What grows."""
+        return SHAPES.get(self.across, "d")
+
+    def reader(self, at: Place) -> ParameterRow:
+        """The row of the map that reads a role's outputs: the head, or the last one in a branch."""
+        if self.across in ACROSS:
+            return self.row("head")
+        inside = (
+            r for r in self.rows if (r.place.part, r.place.sublayer) == (at.part, at.sublayer)
+        )
+        return next(r for r in inside if r.place.reads)
+
     @cached_property
     def forced(self) -> tuple[str, ...]:
         """What the conditions fix whatever the gauge, in words."""
-        return tuple(_forced(self))
+        return tuple(_forced(self)) if self.across in ACROSS else ()
 
     @property
     def conventions(self) -> tuple[str, ...]:
         """What is chosen, in words."""
         head = "in the forward pass" if self.form == FORWARD else "in its initial size"
+        gauge = "W = c*W' in any role is the same model at another learning rate"
+        reads = (r for r in self.rows if r.place.reads and not r.place.starts_at_zero)
+        small = dict.fromkeys(r.role for r in reads if r.role != "head")
+        in_width = "width" in self.across or self.across == "both"
         return (
             f"alignment {self.alignment}: "
             + (
@@ -182,14 +268,18 @@ class WidthTable:
                 "root"
             ),
             *self._of_rank(),
-            f"form {self.form}: the head's factor stands {head}; W = c*W' in any role is the same "
-            "model at another learning rate",
+            f"form {self.form}: the head's factor stands {head}; {gauge}" if in_width else gauge,
             "decoupled weight decay: learning rate times decay is kept; coupled: the decay's share "
             "of a step is kept",
             "epsilon is as large as what it stands beside",
-            "query and key: rate and epsilon are those after the first step; their first gradient "
-            f"is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
-            "key bias: its gradient is 0 at every width, so that any rate serves",
+            *(_STARTS_SMALL.format(", ".join(small)),) * (bool(small) and self.alignment == FULL),
+            *(_PREMISES[name] for name in self.across.split(",") if name in _PREMISES),
+            *(
+                "query and key: rate and epsilon are those after the first step; their first "
+                f"gradient is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
+                "key bias: its gradient is 0 at every width, so that any rate serves",
+            )
+            * (in_width or "heads" in self.across),
             *self._starved(),
         )
 
@@ -219,11 +309,20 @@ class WidthTable:
         yield f"gradient rank {says[self.selection.rank]}"
 
 
-def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> ParameterRow:
-    """The row of one role at a point, in powers of the width: numbers are left out."""
+def row_of(
+    place: Place,
+    point: Point,
+    selection: Selection,
+    alignment: str,
+    backward: Monomial | None = None,
+) -> ParameterRow:
+    """The row of one role at a point, in powers of the width: numbers are left out.
+
+    ``backward`` is δ, where it is not as what reads the output sends it.
+    """
     c, init = point.multipliers[place.role], point.inits[place.role]
     optimizer = selection.the_optimizer
-    gradient = c * backward(place, point)
+    gradient = c * (backward or ONE / terms(place.shape[1], alignment))
     values = {GRADIENT: gradient, **counted(place, selection)}
     if init is not None:
         values[PARAMETER] = init
@@ -247,13 +346,13 @@ def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> 
     if not place.is_matrix:
         return row
     row = replace(row, decay=ONE / rate)
-    if init is None:
-        return row
     # a decay that is added to the gradient: a term of its own where the update is linear in g;
     # elsewhere as large as g, its share of the matrix in one step is what the update leaves it
     assert row.update is not None
     if update.entry.exponent(GRADIENT) == 1 and not update.entry.exponent(PARAMETER):
         return replace(row, coupled_decay=ONE / rate)
+    if init is None:
+        return row
     if rate * row.update / init == ONE:
         return replace(row, coupled_decay=(gradient / init).without_number)
     why = (
@@ -266,17 +365,6 @@ def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> 
 def counted(place: Place, selection: Selection) -> dict[str, Monomial]:
     """What an update counts, at the rank of the gradient."""
     return counts(place.shape, selection.rank, is_table=place.is_table)
-
-
-def backward(place: Place, point: Point) -> Monomial:
-    """δ, what comes back to one entry of an output of the stream's size, as the head sends it."""
-    n_out = place.shape[1]
-    if n_out == ONE:  # a logit
-        return ONE
-    head = TIED if place.role == TIED else "head"
-    sent = point.inits[head]
-    assert sent is not None
-    return point.multipliers[head] * sent * (D / n_out) ** HALF
 
 
 def require_multipliers(c: Monomial, form: str) -> str | None:
@@ -325,37 +413,45 @@ def _tied(
 
 
 def width_table(
-    selection: Selection, across: str = "width", alignment: str = FULL, form: str = FORWARD
+    selection: Selection,
+    across: str = "width",
+    alignment: str = FULL,
+    form: str = FORWARD,
+    adapted: bool = False,
 ) -> WidthTable:
-    """The table of a selection in width, or in width and depth.
+    """The table of a selection in width, in width and depth, or in another shape.
+
+    ``adapted`` is with the rows of a low-rank adapter in the width.
 
     Raises :class:`Refusal` where no role has a rate, or the depth has no rule.
     """
     for what, value, valid in (
-        ("across", across, ACROSS), ("alignment", alignment, ALIGNMENTS), ("form", form, FORMS),
-    ):  # fmt: skip
+        ("across", across, (*ACROSS, *SHAPES)),
+        ("alignment", alignment, ALIGNMENTS),
+        ("form", form, FORMS),
+    ):
         if value not in valid:
             raise unknown(what, value, valid)
-    for part in selection.the_stack.parts:
-        for branch in part.layer:
-            if branch.experts > 1:
-                raise Refusal(
-                    f"the router of {branch.name!r} has no law in the width here: its outputs, as "
-                    "many as there are experts, do not grow with d"
-                )
-    everywhere = tuple(places(selection))
+    everywhere = (*places(selection, across), *adapters(selection, adapted))
+    if not everywhere:
+        raise Refusal(
+            f"no parameter of this layer grows with {across}: heads need attention, experts a "
+            "layer such as attention,ffn-swiglu@2/8"
+        )
     point = rule_point({place.role: place for place in everywhere}, alignment, form)
+    shared = ONE / Monomial.of(SHAPES[across]) if across in SHARED else None
     rows = [
         _tied(p, point, selection, alignment, form)
-        if p.role == TIED
-        else row_of(p, point, selection, alignment)
+        if p.role == TIED and p.is_table
+        else row_of(p, point, selection, alignment, shared)
         for p in everywhere
     ]
     refused = [row.refused for row in rows if row.refused]
-    if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
+    idle = all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows)
+    if idle or (across == "rank" and refused):  # one of two factors at 0 keeps the other one there
         raise Refusal(refused[0])
     table = WidthTable(selection, across, alignment, form, tuple(rows))
-    return table if across == "width" else _with_depth(table)
+    return _with_depth(table) if across == "both" else table
 
 
 def _with_depth(table: WidthTable) -> WidthTable:
@@ -389,6 +485,22 @@ def _with_depth(table: WidthTable) -> WidthTable:
         closure=depth.closure,
         rule=depth.rule,
     )
+
+
+def jointly(tables: Sequence[WidthTable]) -> WidthTable:
+    """One table of several dimensions: of each role the product of its rows."""
+    rows: dict[tuple[str, str, str], ParameterRow] = {}
+    for row in (row for table in tables for row in table.rows):
+        at = row.place.known
+        rows[at] = _product(rows[at], row) if at in rows else row
+    across = ",".join(table.across for table in tables).replace("both", "depth,width")
+    return replace(tables[0], across=across, rows=tuple(rows.values()))
+
+
+def _product(one: ParameterRow, other: ParameterRow) -> ParameterRow:
+    pairs = ((name, getattr(one, name), getattr(other, name)) for name in NUMBERS)
+    values: dict[str, Any] = {name: a * b if a and b else None for name, a, b in pairs}
+    return replace(one, **values, refused=one.refused or other.refused)
 
 
 @dataclass(frozen=True)

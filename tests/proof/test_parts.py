@@ -9,7 +9,6 @@ from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.proof import witness
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.sizes.width import width_table
 
 N, ONE = Monomial.of("N"), Monomial()
 REFUSED = (  # what is asked for, and what is said
@@ -21,7 +20,6 @@ REFUSED = (  # what is asked for, and what is said
 NO_LAW = (
     (lambda: derive(Selection("sgd", layer="ffn@2/8", method="lemma")),
      "has no law for the mixture of experts"),
-    (lambda: width_table(Selection("sgd", layer="ffn@2/8")), "no law in the width"),
 )  # fmt: skip
 
 

@@ -1,0 +1,109 @@
+"""Heads, hidden units, tokens, experts and adapters: proved, and a planted error is refuted."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from deepnet_theory.cli.deriving import derive
+from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.definitions.selection import SHAPES
+from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.sizes.width import NUMBERS, width_table
+
+MIXTURE = "attention,ffn-swiglu@2/8"
+EIGHTH = Fraction(1, 8)
+D, B = map(Monomial.of, ("d", "B"))
+by_shape = pytest.mark.parametrize("across", SHAPES)
+
+
+def across_(across, optimizer="adam", **given):
+    return derive(optimizer, across=across, layer=MIXTURE, **given)
+
+
+@by_shape
+@pytest.mark.parametrize("alignment", ("full", "none"))
+@pytest.mark.parametrize(
+    "optimizer",
+    ("adam", *(pytest.param(o, marks=pytest.mark.slow) for o in ("sgd", "lamb", "muon", "lars"))),
+)
+def test_a_table_is_proved(across, optimizer, alignment):
+    of = across_(across, optimizer, alignment=alignment)
+    assert of.verdict is Verdict.PROVED, of.shown
+
+
+@by_shape
+def test_an_eighth_of_a_power_off_in_any_number_is_refuted(across):
+    right = across_(across)
+    x = Monomial.of(SHAPES[across])
+    for number in NUMBERS:
+        rows = tuple(
+            replace(r, **{number: (getattr(r, number) or ONE) * x**EIGHTH})
+            for r in right.table.rows
+        )
+        wrong = replace(right, table=replace(right.table, rows=rows), factors=())
+        refuted = {f.of for f in wrong.measured if f.verdict is Verdict.REFUTED}
+        for row in rows:
+            assert any(of.endswith(f"{row.role}/{across}/{number}") for of in refuted), row.role
+
+
+@by_shape
+def test_a_list_multiplies_what_each_dimension_says(across):
+    joint, wide, own = (across_(a) for a in (f"width,{across}", "width", across))
+    x = SHAPES[across]
+    for row in own.table.rows:
+        both = joint.table.row(row.role).rate
+        assert both and row.rate and both.exponent(x) == row.rate.exponent(x)
+    for row in wide.table.rows:
+        both = joint.table.row(row.role).rate
+        assert both and row.rate and both.exponent("d") == row.rate.exponent("d")
+    batch = across_(f"both,{across},batch") if across != "rank" else across_("width,rank,batch")
+    rates = {row.role: row.rate for row in batch.joint}
+    assert all(rate.exponent("B") == Fraction(1, 2) for r, rate in rates.items() if r != "key-bias")
+    assert batch.to_dict()["across"].endswith(f"{across},batch")
+
+
+def test_every_number_of_a_list_has_its_facts():
+    of = across_("width,ffn")
+    assert of.verdict is Verdict.PROVED
+    named = {fact.of for fact in of.measured}
+    assert {"encoder/ffn-swiglu@2/8/fc2/rate", "encoder/ffn-swiglu@2/8/fc2/ffn/rate"} <= named
+
+
+def test_a_router_is_read_as_the_head_is():
+    """One update moves each score by one; under Adam its rate is that of a matrix in the width."""
+    for optimizer in ("sgd", "adam", "lamb", "muon-plain"):
+        table = across_("width", optimizer, form="weights").table
+        router, head = table.row("router"), table.row("head")
+        assert (router.init, router.rate, router.epsilon) == (head.init, head.rate, head.epsilon)
+    assert across_("width", alignment="none").table.row("router").init == D ** Fraction(-1, 2)
+
+
+def test_the_two_factors_of_an_adapter_take_two_rates():
+    """LoRA+'s ratio under Adam, and a rate that stays with the rank where BA is divided by r."""
+    table = across_("width,rank").table
+    a, b = table.row("lora-a"), table.row("lora-b")
+    assert a.rate == ONE / D and b.rate == ONE / Monomial.of("r") and b.init is None
+    with pytest.raises(Refusal, match="never leaves it"):
+        derive("muon-h", across="rank")
+
+
+@pytest.mark.parametrize(
+    ("across", "error", "says"),
+    [
+        ("experts", Refusal, "no parameter of this layer grows with experts"),
+        ("depth,heads", InputError, "depth needs width"),
+        ("both,rank", InputError, "rank has no law in the depth"),
+        ("ffn,ffn", InputError, "names a dimension twice"),
+        ("hidden", InputError, "valid are: depth, width, both, batch, heads"),
+    ],
+)
+def test_what_has_no_law_is_refused(across, error, says):
+    with pytest.raises(error, match=says):
+        derive("adam", across=across)
+
+
+def test_numbers_are_of_the_width_alone():
+    with pytest.raises(InputError, match="width was given with across heads"):
+        across_("width,heads", width=64, base_width=32)
+    assert width_table(derive("adam").selection, "ffn").forced == ()
