@@ -373,11 +373,14 @@ def page(fates: dict[Mutant, str], of: str, most: int) -> str:
     share, late = 1 - len(alive) / len(fates), list(fates.values()).count(LATE)
     known = {(file, change): reason for file, _, change, reason in survivors(RESULTS)}
     return "\n".join([
-        "# Mutants", "",
-        f"`make mutants`: the first {len(fates)} of {of}, each against at most {most} CPU seconds "
-        f"of the tests that execute it. Killed: {len(fates) - len(alive)} ({share:.0%}), {late} of "
-        "them by thrice that time. A reason is kept when the page is renewed.", "",
-        "| place | survived | reason |", "|---|---|---|",
+        "# Errors planted at random", "",
+        'Random changes ("mutants") are planted in the source, one at a time. A mutant is *killed* '
+        "if a fast test fails, and *survives* if all tests pass. "
+        f"Of {len(fates)} mutants {len(fates) - len(alive)} were killed ({share:.0%}).", "",
+        f"Each mutant ran against at most {most} CPU seconds of the tests that execute it; {late} "
+        f"were killed by three times that time. The sample is the first {len(fates)} of {of}. Made "
+        "by `make mutants`, which keeps the reasons.", "",
+        "| file and line | surviving change | reason |", "|---|---|---|",
         *(f"| {m.file}:{m.line} | {m.change} | {known.get((m.file, m.change), '')} |"
           for m in alive), "",
     ])  # fmt: skip

@@ -146,14 +146,16 @@ def markdown(result: dict[str, Any]) -> str:
     lines = [
         "# The runtime's speed",
         "",
-        f"    {result['command']}",
+        "How fast is a model of the builder? The table compares its forward and backward pass with "
+        "`torch.nn.TransformerEncoder` and x-transformers. A ratio above 1 means that the "
+        "builder's model is faster.",
         "",
-        f"{result['device']}, {result['threads']} thread(s), torch {result['torch']}, "
-        f"x-transformers {result['x_transformers']}; {result['clock']}. Forward and backward, "
-        f"{result['repeats']} repeats in turns; tokens per second are medians, a ratio is the "
-        "median over repeats of the runtime's speed over the other's, with its quartiles.",
+        f"Set-up: {result['device']}, {result['threads']} thread(s), torch {result['torch']}, "
+        f"x-transformers {result['x_transformers']}, {result['clock']}, {result['repeats']} "
+        "repeats in turns. Speeds are medians. A ratio is the median over repeats, with its "
+        f"quartiles. Made by `{result['command']}`.",
         "",
-        "| layers × width | batch × tokens | | tokens/s | runtime against it |",
+        "| layers × width | batch × tokens | model | speed (tokens/s) | builder / model |",
         "|---|---|---|---|---|",
     ]
     for row in result["rows"]:

@@ -114,17 +114,22 @@ def report() -> Iterator[str]:
     yield "# Time of the derivations"
     yield ""
     yield (
-        f"Processor seconds, SymPy {sympy.__version__}, Python {platform.python_version()} on "
-        f"{platform.machine()}: the derivation and every check."
+        "How long does a derivation take, with every check? The first table has all selections "
+        "in one process, the second the slowest of each method in a fresh process. Times are "
+        "seconds of CPU time."
     )
     yield ""
-    yield "Command: `python benchmarks/symbolic.py -o benchmarks/results/symbolic.md`"
+    yield (
+        f"Set-up: SymPy {sympy.__version__}, Python {platform.python_version()} on "
+        f"{platform.machine()}. Made by `python benchmarks/symbolic.py -o "
+        "benchmarks/results/symbolic.md`."
+    )
     yield ""
     yield "One after the other in one process:"
     yield ""
     # a forked process does it, so that this one stays as it began
     took = [(time_, select) for time_, select in fresh(_all)]
-    yield "| method | stack | derivations | mean | slowest |"
+    yield "| method | stack | derivations | mean (s) | slowest (s) |"
     yield "|---|---|---|---|---|"
     groups: dict[tuple[str, str], list[float]] = {}
     for time_, select in took:
@@ -138,7 +143,7 @@ def report() -> Iterator[str]:
         f"(our imports included, best of {RUNS}):"
     )
     yield ""
-    yield "| seconds | selection |"
+    yield "| CPU time (s) | selection |"
     yield "|---|---|"
     for method in dict.fromkeys(select["method"] for _, select in took):
         own = [row for row in took if row[1]["method"] == method]
