@@ -32,7 +32,7 @@ from deepnet_theory.definitions.record import (
 )
 from deepnet_theory.definitions.rule import ParameterConstants, number, numbers
 from deepnet_theory.definitions.selection import ALIGNMENTS, described_layer, selection_from, stack
-from deepnet_theory.definitions.sublayer import MATRICES, Role, norm, sublayer, sublayers
+from deepnet_theory.definitions.sublayer import MATRICES, Matrix, Role, norm, sublayer, sublayers
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.rule import Rule
@@ -148,6 +148,12 @@ class Architecture:
     def kv_width(self) -> int:
         """The width of keys and values: grouped heads are narrower than the model."""
         return (self.kv_heads or self.heads) * (self.width // self.heads)
+
+    def fans(self, m: Matrix) -> tuple[int, int]:
+        """The fan-in and the fan-out of a branch's matrix."""
+        sizes = {"d": self.width, "hidden": self.hidden_width}
+        sizes |= dict.fromkeys(("key", "value"), self.kv_width)
+        return sizes[m.fan_in], sizes.get(m.name, sizes[m.fan_out])
 
 
 @dataclass(frozen=True)

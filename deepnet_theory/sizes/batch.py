@@ -27,7 +27,16 @@ from deepnet_theory.definitions.selection import GRADIENT_NOISE, Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.monomial import ONE, Monomial, solve
 from deepnet_theory.sizes.table import ParameterRow, Place
-from deepnet_theory.sizes.update import GRADIENT, HALF, PARAMETER, ZERO, Degrees, MissingLaw, Sized
+from deepnet_theory.sizes.update import (
+    GRADIENT,
+    HALF,
+    PARAMETER,
+    Degrees,
+    MissingLaw,
+    Sized,
+    epsilon,
+    moving,
+)
 from deepnet_theory.sizes.width import adapters, places
 
 DOMINANT, NO_NOISE = GRADIENT_NOISE
@@ -134,6 +143,7 @@ def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
     over_samples = (T * RATE * response, T * RATE**2 * update**2) if noise == DOMINANT else ()
     shares = (T * RATE * DECAY, T * RATE * response * COUPLED)
     # in logarithms the system is linear; the conditions agree, as T is the square of the noise
+    beside = epsilon(optimizer, InBatch(place.starts_at_zero))
     solution = solve((best, *over_samples, *shares), ("rate", "decay", "coupled_decay"))
     assert solution is not None
     row = replace(
@@ -141,7 +151,7 @@ def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
         gradient=gradient,
         update=update,
         rate=solution.values["rate"],
-        epsilon=_epsilon(optimizer, place.starts_at_zero, gradient),
+        epsilon=beside and gradient ** beside.exponent(GRADIENT),
     )
     if optimizer.averaged is not None:
         # an average over as many samples is the same at every B
@@ -166,26 +176,17 @@ def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Frac
     # NumPy, which apply_ does without
     from deepnet_theory.sizes.descent import descent, is_additive, is_odd_in_gradient
 
-    trees = [above_floors(optimizer.expression.root)]
-    if starts_at_zero:
-        trees = [optimizer.expression.root, optimizer.from_zero.root]
-    fold, value, root = InBatch(starts_at_zero), ZERO, trees[0]
+    fold = InBatch(starts_at_zero)
     try:
-        for root in trees:
-            if not value.parities:
-                value = fold.value(root)
+        value, tree = moving(optimizer, fold)
+        root = above_floors(tree)
         if noise == DOMINANT:
             fold.require_second_moment(value)
-        signs, is_odd = descent(above_floors(root)), is_odd_in_gradient(above_floors(root))
+        signs, is_odd = descent(root), is_odd_in_gradient(root)
     except MissingLaw as missing:
         raise _no_law(optimizer, str(missing)) from None
     except (ArithmeticError, ValueError):
         raise _no_law(optimizer, "it is not finite and real at every sign of g") from None
-    if not value.parities:
-        raise Refusal(
-            f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts "
-            "at 0 never leaves it; start it elsewhere"
-        )
     if signs != frozenset({-1}):
         why = "it has no linear response down the mean gradient: <g, update> is not negative"
         raise _no_law(optimizer, f"{why} in the mean over the signs of g and theta, at every size")
@@ -196,19 +197,8 @@ def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Frac
     if size.exponent("eta") != 1:
         raise _no_law(optimizer, f"it is of degree {size.exponent('eta')} in eta, not 1")
     # of two entries a polar factor is a direction, which a norm makes linear
-    is_linear = "polar" not in optimizer.expression.functions and is_additive(above_floors(root))
+    is_linear = "polar" not in optimizer.expression.functions and is_additive(root)
     return size.exponent(GRADIENT), is_linear
-
-
-def _epsilon(optimizer: Optimizer, starts_at_zero: bool, gradient: Monomial) -> Monomial | None:
-    """The size of what ε is added to in the update as it is practised; None without an ε."""
-    fold = InBatch(starts_at_zero)
-    try:
-        fold.value(optimizer.practised.root)
-    except MissingLaw:
-        return None
-    beside = fold.constants.get("epsilon")
-    return beside and gradient ** beside.exponent(GRADIENT)
 
 
 def _no_law(optimizer: Optimizer, why: str) -> Refusal:

@@ -30,25 +30,32 @@ from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayer
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.monomial import ONE
+from deepnet_theory.sizes.monomial import ONE, Monomial
 
 
 def without_alpha(placement: Placement) -> str:
     """The name of the placement that the equation is at α = 1: its own, if there is no other."""
-    law = _law(placement)
-    if not laws.carries_alpha(placement):
-        return placement.name
-    at_one = placement.final_norm, law.normalised, placement.norms, law.weight.put({"alpha": ONE})
-    for name, plain in placements().items():
-        other = _law(plain)
-        same = (plain.final_norm, other.normalised, plain.norms, other.weight) == at_one
-        if same and not other.has_alpha:
-            return name
-    return placement.name
+
+    def at_one(where: Placement) -> tuple[object, ...]:
+        law = _law(where)
+        return where.final_norm, law.normalised, where.norms, law.weight.put({"alpha": ONE})
+
+    plain = (n for n, p in placements().items() if not _law(p).has_alpha)
+    alike = (name for name in plain if at_one(placements()[name]) == at_one(placement))
+    return next(alike, placement.name) if _carries_alpha(placement) else placement.name
 
 
 def _law(placement: Placement) -> laws.Law:
     return laws.law(placement, sublayer("ffn"))
+
+
+def _carries_alpha(placement: Placement) -> bool:
+    """Whether α can go into the branch's last matrix: whether P·B at α is (P/α)·B at 1."""
+    law = _law(placement)
+    last = law.sublayer.last_map[0]
+    at_one = {"alpha": ONE, last: Monomial.of(last) / laws.ALPHA}
+    stays = law.keeps_stream and not placement.scales_inside and not placement.learnt
+    return law.has_alpha and stays and law.weight == law.weight.put(at_one)
 
 
 def in_weights(selection: Selection) -> dict[tuple[str, str], dict[str, Fraction]]:
@@ -65,10 +72,9 @@ def in_weights(selection: Selection) -> dict[tuple[str, str], dict[str, Fraction
             f"the form 'weights' of {placement.equation} is its form 'forward': alpha is in what "
             "the learnt multipliers start at, and in no code"
         )
-    if not laws.carries_alpha(placement):
-        valid = [
-            n for n, p in placements().items() if not _law(p).has_alpha or laws.carries_alpha(p)
-        ]
+    if not _carries_alpha(placement):
+        each = placements().items()
+        valid = [name for name, p in each if not _law(p).has_alpha or _carries_alpha(p)]
         raise Refusal(
             f"the form 'weights' puts alpha into the last matrix of a branch, which a norm behind "
             f"the branch would take out again: {placement.equation}; it is for {', '.join(valid)}"

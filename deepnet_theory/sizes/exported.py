@@ -17,7 +17,7 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -44,7 +44,8 @@ from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.batch import batch_rule, with_averages
 from deepnet_theory.sizes.equivalence import with_alpha_in_weights
 from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.sizes.monomial import ONE
+from deepnet_theory.sizes.laws import OF_NORMS
+from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.rule import Rule as SizedRule
 from deepnet_theory.sizes.rule import at_sizes
 from deepnet_theory.sizes.table import D, ParameterRow, Place, Table
@@ -205,24 +206,17 @@ def _stepped(
     given: Scheme, a: Architecture, s: SublayerConstants, at: Mapping[str, int]
 ) -> SublayerConstants:
     """With the sizes and the multipliers that the scheme has of its own."""
-    kind, fans = sublayer(s.kind), {"d": a.width, "hidden": a.hidden_width, "key": a.kv_width,
-                                    "value": a.kv_width}  # fmt: skip
+    kind, parameters = sublayer(s.kind), {}
     if given.std:
-        std, gains = evaluate(WIDTH.parse(given.std), d=a.width), {}
-        for m in kind.matrices:
-            fan_in, fan_out = fans[m.fan_in], fans.get(m.name, fans[m.fan_out])
-            gains[m.name] = s.gain(m.name) * (std / math.sqrt(2 / (fan_in + fan_out)))
-        s = replace(s, beta=1.0, gains=gains)
-    if not (given.rates or given.epsilon or given.weight_decay):
-        return s
-    every = [(p.name, p.role, 0.0) for p in kind.parameters]
-    every += [("norm_gain", Role.NORM_GAIN, 1.0), ("norm_bias", Role.NORM_BIAS, 0.0)]
+        std = evaluate(WIDTH.parse(given.std), d=a.width)
+        sizes = {m.name: std / math.sqrt(2 / sum(a.fans(m))) for m in kind.matrices}
+        s = replace(s, beta=1.0, gains={name: s.gain(name) * size for name, size in sizes.items()})
     knobs = (given.rates, given.epsilon, given.weight_decay)
-    parameters = {}
-    for name, role, start in every:
+    every = {p.name: p.role for p in kind.parameters} | OF_NORMS
+    for name, role in every.items() if any(knobs) else ():
         usual = ("1", "1", str(int(role in MATRICES)))
         values = (given.value(by.get(role, u), **at) for by, u in zip(knobs, usual, strict=True))
-        gain = s.gain(name) if role in MATRICES else start
+        gain = s.gain(name) if role in MATRICES else float(name == "norm_gain")
         parameters[name] = ParameterConstants(gain, *values)
     return replace(s, parameters=parameters)
 
@@ -275,13 +269,13 @@ def on_base(
     Raises :class:`Refusal` where a role that is ``stepped`` has no law, where a tied head needs two
     rates, and where the form has no place for a multiplier.
     """
-    a = c.architecture
+    a, at_base = c.architecture, list[Constants]()
     smaller = base_of(base, heads, selection.the_stack, a, alignment)
-    scale, shallow = Scale(a.width, smaller.width), None
+    scale = Scale(a.width, smaller.width)
     if smaller.depth is not None:
-        depth = dict(zip(smaller.depth, (p.layers for p in c.parts), strict=True))
-        scale = replace(scale, depth=tuple(depth.items()), base_depth=tuple(smaller.depth.items()))
-        shallow = at_depth(smaller.depth)
+        depth = zip(smaller.depth, (p.layers for p in c.parts), strict=True)
+        scale = replace(scale, depth=tuple(depth), base_depth=tuple(smaller.depth.items()))
+        at_base.append(at_depth(smaller.depth))
     point = builder_point(selection, alignment, c.form, a.tied_head)
     # 1/√k at the base, and what the conditions ask for from there on
     power = (scores(alignment) * K**HALF).exponent("k")
@@ -293,12 +287,9 @@ def on_base(
         )
     rows = [row_of(p, point, selection, alignment) for p in places(selection) if p.sublayer]
     outer = _outer_rows(selection, point, alignment, a, stepped)
-    for row in (*rows, *outer.values()):
-        if row.refused and stepped(row.place) and (a.bias or not row.place.starts_at_zero):
-            raise Refusal(f"{row.role}: {row.refused}")
-    at_base = () if shallow is None else (shallow,)
+    _require_laws((*rows, *outer.values()), a, stepped)
     eta = c.eta / math.prod(k.eta for k in at_base)
-    times = partial(_times, scale, is_coupled(selection.the_optimizer))
+    times = partial(_times, scale.ratio, is_coupled(selection.the_optimizer))
     scaled = replace(
         c,
         eta=eta,
@@ -375,25 +366,23 @@ def _outer_rows(
 
 
 def _parts(
-    stepped: Callable[..., ParameterConstants], rows: Sequence[ParameterRow], c: Constants,
+    times: Callable[..., ParameterConstants], rows: Iterable[ParameterRow], c: Constants,
     *at_base: Constants,
 ) -> tuple[PartConstants, ...]:  # fmt: skip
     """The parts of constants, each parameter as its row steps it, a rate over that at the base."""
-    parts = []
-    for place, part in enumerate(c.parts):
-        sublayers = []
-        for index, s in enumerate(part.sublayers):
-            parameters = dict(s.parameters)
-            for row in rows:
-                at = row.place
-                if (at.part, at.sublayer) == (part.name, s.kind):
-                    where = (part.name, index, at.parameter, at.kind)
-                    known = (k.parameter(*where) for k in (c, *at_base))
-                    parameters[at.parameter] = stepped(row, *known)
-            rates = (k.parts[place].sublayers[index].rate for k in at_base)
-            sublayers.append(replace(s, rate=s.rate / math.prod(rates), parameters=parameters))
-        parts.append(replace(part, sublayers=tuple(sublayers)))
-    return tuple(parts)
+    each = [list(part.sublayers) for part in c.parts]
+    names = [part.name for part in c.parts]
+    for part, sublayers in enumerate(each):
+        for index, s in enumerate(sublayers):
+            rates = (k.parts[part].sublayers[index].rate for k in at_base)
+            own = dict(s.parameters)
+            sublayers[index] = replace(s, rate=s.rate / math.prod(rates), parameters=own)
+            for at, row in ((row.place, row) for row in rows):
+                if (at.part, at.sublayer) == (names[part], s.kind):
+                    where = (at.part, index, at.parameter, at.kind)
+                    own[at.parameter] = times(row, *(k.parameter(*where) for k in (c, *at_base)))
+    pairs = zip(c.parts, each, strict=True)
+    return tuple(replace(part, sublayers=tuple(own)) for part, own in pairs)
 
 
 def _outside(row: ParameterRow, scale: Scale, a: Architecture, eta: float) -> ParameterConstants:
@@ -407,19 +396,24 @@ def _outside(row: ParameterRow, scale: Scale, a: Architecture, eta: float) -> Pa
 
 
 def _times(
-    scale: Scale, coupled: bool, row: ParameterRow, model: ParameterConstants,
+    ratio: Callable[[Monomial], float], coupled: bool, row: ParameterRow, model: ParameterConstants,
     deep: ParameterConstants | None = None,
 ) -> ParameterConstants:  # fmt: skip
-    """A parameter in depth, what it steps with over the base's depth, times the width's."""
-    decay, refused = row.decay, ""
-    if coupled:  # added to the gradient
-        decay, refused = row.coupled_decay, row.coupled_refused or ""
-    rate, epsilon, weight_decay = (
-        getattr(model, knob) / (getattr(deep, knob, 1.0) or 1.0) * scale.ratio(in_width or ONE)
-        for knob, in_width in zip(KNOBS[1:], (row.rate, row.epsilon, decay), strict=True)
-    )
-    weight_decay = 0.0 if refused else weight_decay
-    return ParameterConstants(model.gain, rate, epsilon, weight_decay, refused=refused)
+    """A parameter in depth, what it steps with over the base's depth, times what its row says."""
+    decay = row.coupled_decay if coupled else row.decay  # coupled: added to the gradient
+    own = {
+        knob: getattr(model, knob) / (getattr(deep, knob, 1.0) or 1.0) * ratio(size or ONE)
+        for knob, size in zip(KNOBS[1:], (row.rate, row.epsilon, decay), strict=True)
+    }
+    if coupled and row.coupled_refused:
+        return replace(model, **own | {"weight_decay": 0.0}, refused=row.coupled_refused)
+    return replace(model, **own)
+
+
+def _require_laws(rows: Iterable[ParameterRow], a: Architecture, stepped: Steps) -> None:
+    for row in rows:
+        if row.refused and stepped(row.place) and (a.bias or not row.place.starts_at_zero):
+            raise Refusal(f"{row.role}: {row.refused}")
 
 
 def _condition(c: Constants) -> str:
@@ -458,32 +452,24 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
     c = replace(c, budget=budget, warning=warning, condition=condition)
     if budget.times == budget.steps == 1:
         return c
-    a, coupled = c.architecture, is_coupled(selection.the_optimizer)
-    rows: Sequence[ParameterRow] = [ParameterRow(place, None) for place in places(selection)]
+    rows = tuple(ParameterRow(place, None) for place in places(selection))
     if budget.times != 1:
         rows = batch_rule(selection).rows
-    for row in rows:
-        if row.refused and stepped(row.place) and (a.bias or not row.place.starts_at_zero):
-            raise Refusal(f"{row.role}: {row.refused}")
+    _require_laws(rows, c.architecture, stepped)
     roles = {row.role: row for row in reversed(rows)}
+    coupled = is_coupled(selection.the_optimizer)
 
     def times(row: ParameterRow, model: ParameterConstants) -> ParameterConstants:
         if row.place.kind is Role.KEY_BIAS:  # whose gradient is 0, packed with a query's or not
             row = roles["query-bias"]
-        sizes = (row.rate, row.epsilon, row.coupled_decay if coupled else row.decay)
-        rate, epsilon, decay = (budget.times ** float((x or ONE).exponent("B")) for x in sizes)
-        return replace(
-            model,
-            rate=model.rate * rate,
-            epsilon=model.epsilon * epsilon,
-            weight_decay=model.weight_decay * decay / (budget.times * budget.steps),
-            memory=1 / budget.steps,
-        )
+        own = _times(lambda size: budget.times ** float(size.exponent("B")), coupled, row, model)
+        decay = own.weight_decay / (budget.times * budget.steps)
+        return replace(own, weight_decay=decay, memory=1 / budget.steps)
 
     outer = {
         name: times(row, c.parameter(c.parts[-1].name, None, name, row.place.kind))
         for name, row in ((name, roles.get(role)) for name, role in _OUTER.items())
-        if row is not None and not (a.tied_head and name == "head")
+        if row is not None and not (c.architecture.tied_head and name == "head")
     }
     return replace(c, parts=_parts(times, rows, c), outer=outer)
 
@@ -561,16 +547,12 @@ def stepped_by(
         base = (recorded.width, recorded.depth and [*recorded.depth.values()])
         heads, alignment = recorded.heads, recorded.alignment
 
-    def plain(answer: Answer, depth: DepthLike) -> Constants:
-        return constants_of(answer, depth, None, c.form, vars(c.architecture))
-
     def made(answer: Answer, base: BaseLike | None, *stepped: Steps) -> Constants:
-        model = plain(answer, [p.layers for p in c.parts])
+        sizes = vars(c.architecture)
+        there = partial(constants_of, answer, rule=None, form=c.form, sizes=sizes)
+        model = there([p.layers for p in c.parts])
         if base is not None:
-            model = on_base(
-                lambda depth: plain(answer, depth), model, answer.selection, base, heads, alignment,
-                *stepped,
-            )  # fmt: skip
+            model = on_base(there, model, answer.selection, base, heads, alignment, *stepped)
         return model if c.budget is None else in_budget(model, c.budget, *stepped)
 
     if selected is not None:

@@ -19,7 +19,7 @@ from functools import cache
 from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
-from deepnet_theory.definitions.sublayer import Norm, Role, Sublayer, sublayer
+from deepnet_theory.definitions.sublayer import Norm, Role, Sublayer
 from deepnet_theory.sizes.leading import LINEAR, Hidden, Leading
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
@@ -305,7 +305,7 @@ class _Residual:
 
 
 OF_NORMS = {"norm_gain": Role.NORM_GAIN, "norm_bias": Role.NORM_BIAS}  # around the branch
-_PLACED = {**OF_NORMS, RESIDUAL_GAIN: Role.RESIDUAL_GAIN}
+PLACED = {**OF_NORMS, RESIDUAL_GAIN: Role.RESIDUAL_GAIN}
 
 
 @dataclass(frozen=True)
@@ -342,12 +342,7 @@ class Law:
 
         A share k/E of the tokens chooses it, and each weighs it by 1/k.
         """
-        routed = any(parameter == p.name for p in self.sublayer.parameters)
-        return Monomial.number(self.sublayer.experts) ** -1 if routed else ONE
-
-    def role(self, parameter: str) -> Role:
-        roles = {p.name: p.role for p in self.sublayer.parameters}
-        return roles.get(parameter) or _PLACED[parameter]
+        return ONE if parameter in PLACED else Monomial.number(self.sublayer.experts) ** -1
 
 
 @cache
@@ -377,15 +372,6 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
         norms=signal.norms,
         starts=folded.starts,
     )
-
-
-def carries_alpha(placement: Placement) -> bool:
-    """Whether α can go into the branch's last matrix: whether P·B at α is (P/α)·B at 1."""
-    of_ffn = law(placement, sublayer("ffn"))
-    last = of_ffn.sublayer.last_map[0]
-    at_one = {"alpha": ONE, last: Monomial.of(last) / ALPHA}
-    stays = of_ffn.keeps_stream and not placement.scales_inside and not placement.learnt
-    return of_ffn.has_alpha and stays and of_ffn.weight == of_ffn.weight.put(at_one)
 
 
 def common_gains(

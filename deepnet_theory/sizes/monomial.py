@@ -192,8 +192,7 @@ class _Reader(OperatorAlgebra[Monomial]):
 @cache
 def parse(text: str) -> Monomial:
     """The monomial that a depth expression writes; raises ``ValueError`` where it is none."""
-    result: Monomial = fold(DEPTH.parse(text).root, _Reader())
-    return result
+    return read(DEPTH.parse(text).root, {})
 
 
 def read(root: object, names: Mapping[str, Monomial]) -> Monomial:

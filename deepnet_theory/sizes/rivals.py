@@ -108,11 +108,9 @@ def standard(c: Constants, row: Address) -> float:
     a, kind, name = c.architecture, _kind(c, row), row[1]
     if kind is None:
         return math.sqrt((a.width + a.vocab) / 2) if name == "head" else 1.0
-    sizes = {"hidden": a.hidden_width, "key": a.kv_width, "value": a.kv_width}
-    ends = [end for m in kind.matrices if m.name == name for end in (m.fan_in, m.fan_out)]
-    fans = [sizes.get(end, a.width) for end in ends]
     shorter = 2 * c.parts[0].layers if name == kind.last_map[0] else 1
-    return math.sqrt(sum(fans) / 2 / shorter) if fans else 1.0
+    fans = (sum(a.fans(m)) for m in kind.matrices if m.name == name)
+    return next((math.sqrt(fan / 2 / shorter) for fan in fans), 1.0)
 
 
 def _kind(c: Constants, row: Address) -> Sublayer | None:

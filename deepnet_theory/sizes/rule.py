@@ -86,12 +86,6 @@ class Balanced:
         """S·r²: branches add as independent directions."""
         return self.count * kind.weight**2
 
-    def count_of(self, parameter: str, on_sum: bool) -> Monomial:
-        """How many of a parameter there are, one in a sublayer or in a normalised sum."""
-        if on_sum and parameter in laws.OF_NORMS:
-            return Monomial.number(len(self.part.sums)) * Monomial.of(self.part.depth)
-        return self.count
-
     def kind_of(self, sublayer: str) -> Kind:
         return next(kind for kind in self.kinds if sublayer in kind.members)
 
@@ -153,17 +147,6 @@ def at_sizes(selection: Selection, sized: Rule) -> Rule:
     return Rule(selection, problem.update, sized.closure, tuple(reversed(parts)))
 
 
-def constant(method: str, matrices: int, of_update: update.Update) -> Monomial:
-    r"""What a route keeps of the number of matrices.
-
-    The probe route drops it. The lemma takes all matrices of a branch as one vector, so that
-    gradient and parameter are :math:`\sqrt m` times one matrix's: :math:`m^{(1+p+q)/2}`.
-    """
-    if method == "probe":
-        return ONE
-    return Monomial.number(matrices) ** ((1 + of_update.p + of_update.q) / 2)
-
-
 def default_closure(method: str, of_update: update.Update, law: laws.Law) -> Closure:
     """The closure that is taken where none is asked for, from (p, q) and the placement's law."""
     gains = laws.common_gains(law.sublayer)
@@ -216,7 +199,10 @@ class _Problem:
         parts: list[Balanced] = []
         # one part at a time: the later one's weights are numbers where the earlier one needs them
         for part in reversed(self.selection.the_stack.parts):
-            parts.append(self.balance(self.bare(part, parts[-1] if parts else None)))
+            found = self.attempt(self.bare(part, parts[-1] if parts else None), self.closure)
+            if isinstance(found, Refusal):
+                raise found
+            parts.append(found)
         return tuple(reversed(parts))
 
     # ---- a part before its rule ----
@@ -244,7 +230,12 @@ class _Problem:
         (response,) = {r.put(gains) for r in law.responses[scaled]}
         reached = response * law.reached(scaled)
         step = self.update.stepped(reached, beta, rate * Monomial.of(ETA))
-        times = constant(self.selection.method, len(first.scaled), self.update)
+        times = ONE  # the probe route drops the number of matrices
+        if self.selection.method != "probe":
+            # the lemma takes all m matrices of a branch as one vector, so that gradient and
+            # parameter are sqrt(m) times one matrix's
+            power = (1 + self.update.p + self.update.q) / 2
+            times = Monomial.number(len(first.scaled)) ** power
         return Kind(
             name=name,
             members=tuple(s.name for s in sublayers),
@@ -271,11 +262,6 @@ class _Problem:
         return size if size.exponent(later.part.depth) > 0 else ONE
 
     # ---- the balance of one part ----
-
-    def balance(self, bare: Balanced) -> Balanced:
-        if isinstance(found := self.attempt(bare, self.closure), Refusal):
-            raise found
-        return found
 
     def attempt(self, bare: Balanced, chosen: Closure) -> Balanced | Refusal:
         """The first attempt that has one solution and keeps the premises.
@@ -401,9 +387,9 @@ class _Problem:
         return f"use the closure {' or '.join(works)}" if works else "no closure balances"
 
     def _no_solution(self, bare: Balanced) -> Refusal:
-        moved = [(kind.moved, kind.alpha, kind.beta, kind.law.has_alpha) for kind in bare.kinds]
-        felt = ["alpha"] * any(m.exponent(str(a)) and has for m, a, _, has in moved)
-        felt += ["beta"] * any(m.exponent(str(b)) for m, _, b, _ in moved)
+        with_alpha = [kind for kind in bare.kinds if kind.law.has_alpha]
+        felt = ["alpha"] * any(k.moved.exponent(str(k.alpha)) for k in with_alpha)
+        felt += ["beta"] * any(k.moved.exponent(str(k.beta)) for k in bare.kinds)
         text, where = self.selection.the_optimizer.update, self.selection.placement
         if not felt:
             return Refusal(
@@ -421,11 +407,9 @@ class _Problem:
     # ---- premises, judged at the rule ----
 
     def broken_premise(self, balanced: Balanced) -> str | None:
-        for kind in balanced.kinds:
-            for judge in (self._stream_size, self._far_from_identity):
-                if (broken := judge(balanced, kind)) is not None:
-                    return broken
-        return None
+        judges = (self._stream_size, self._far_from_identity)
+        found = (judge(balanced, kind) for kind in balanced.kinds for judge in judges)
+        return next(filter(None, found), None)
 
     @property
     def _placed(self) -> str:

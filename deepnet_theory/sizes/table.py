@@ -267,7 +267,9 @@ class Table:
             response = largest(paths, part.part.depth)
             gradient = response * law.reached(name)
             moved = degrees.stepped(gradient, start, part.eta * kappa)
-            count = part.count_of(name, self.selection.the_placement.normalises_sum)
+            count = part.count
+            if name in laws.OF_NORMS and self.selection.the_placement.normalises_sum:
+                count = Monomial.number(len(part.part.sums)) * Monomial.of(part.part.depth)
             share = count * part.amplification * response * moved
         # what moves more than the matrices do in depth would unbalance the rule: it steps less;
         # what moves less is left alone, since a larger rate for it is a choice and no necessity
@@ -302,7 +304,7 @@ def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:
         yield parameter.name, parameter.role
     for name in (*laws.OF_NORMS, *law.starts):
         if name in law.responses:
-            yield name, law.role(name)
+            yield name, laws.PLACED[name]
 
 
 def largest(sizes: list[Monomial], depth: str) -> Monomial:

@@ -534,21 +534,12 @@ def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = F
 
 @cache
 def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignment: str) -> Step:
-    sizes = dict(given)
-    fold, trees = Fold(sizes), [above_floors(optimizer.expression.root)]
-    if PARAMETER not in sizes:
-        trees = [optimizer.expression.root, optimizer.from_zero.root]
+    fold = Fold(dict(given))
     try:
-        values = (fold.value(tree) for tree in trees)
-        value = next((value for value in values if value.parities), ZERO)
+        value, _ = moving(optimizer, fold)
         fold.require_second_moment(value)
     except MissingLaw as missing:
         raise _no_width(optimizer, str(missing)) from None
-    if not value.parities:
-        raise Refusal(
-            f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts "
-            "at 0 never leaves it; start it elsewhere"
-        )
     if not any(odd for odd, _ in value.parities):
         why = "no part of it is odd in g, so that it does not follow the gradient"
         raise _no_width(optimizer, why)
@@ -565,9 +556,25 @@ def _no_width(optimizer: Optimizer, why: str) -> Refusal:
     return Refusal(f"no law in width for the update {shown(optimizer.update)}: {why}")
 
 
-def epsilon(optimizer: Optimizer, sizes: Mapping[str, Monomial]) -> Monomial | None:
-    """The size of what ε stands beside in the update as it is practised; None without an ε."""
-    fold = Fold(sizes)
+def moving(optimizer: Optimizer, fold: Fold) -> tuple[Sized, Node]:
+    """The first update that moves a parameter and its tree; one at 0 may have a library's own.
+
+    Raises :class:`Refusal` where a parameter that is 0 stays 0.
+    """
+    trees = [above_floors(optimizer.expression.root)]
+    if PARAMETER in fold.zeros:
+        trees = [optimizer.expression.root, optimizer.from_zero.root]
+    for tree in trees:
+        if (value := fold.value(tree)).parities:
+            return value, tree
+    raise Refusal(
+        f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts at 0 "
+        "never leaves it; start it elsewhere"
+    )
+
+
+def epsilon(optimizer: Optimizer, fold: Fold) -> Monomial | None:
+    """The size of the term that ε is added to in the practised update; None without an ε."""
     try:
         fold.value(optimizer.practised.root)
     except MissingLaw:

@@ -44,6 +44,7 @@ from deepnet_theory.sizes.update import (
     HALF,
     LOW_RANK,
     PARAMETER,
+    Fold,
     counts,
     epsilon,
     step,
@@ -333,7 +334,7 @@ def row_of(
         update = step(optimizer, values, alignment)
     except Refusal as refusal:
         return replace(bare, refused=str(refusal))
-    action, beside = c * update.action.put(values), epsilon(optimizer, values)
+    action, beside = c * update.action.put(values), epsilon(optimizer, Fold(values))
     rate = (ONE / action).without_number
     row = replace(
         bare,

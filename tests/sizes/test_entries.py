@@ -23,6 +23,7 @@ from deepnet_theory.sizes.update import (
     PARAMETER,
     RANK,
     ROWS,
+    Fold,
     Step,
     counts,
     epsilon,
@@ -213,7 +214,7 @@ def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
         at = {name: size.at(d=d) for name, size in sizes.items()}
         practised = of.practised.root
         seen[d] = see(of.expression.root, practised, drawn_at(at), aligned=True).epsilon
-    size = epsilon(of, sizes)
+    size = epsilon(of, Fold(sizes))
     assert size is not None
     assert slope(seen) == pytest.approx(float(size.exponent("d")), abs=NEAR)
 
