@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups, start_head_
-from deepnet_theory.laboratory.common_mode import DROWNED, CommonMode, watching
+from deepnet_theory.laboratory.runs import DROWNED, CommonMode, watching
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import BYTES, Text
 from deepnet_theory.laboratory.training import Course, begun, cross_entropy

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from deepnet_theory.definitions.placement import Placement, placement
-from deepnet_theory.laboratory.common_mode import DROWNED
+from deepnet_theory.laboratory.runs import DROWNED
 from deepnet_theory.laboratory.text import BYTES
 
 TOKENS, NAN = 64, math.nan

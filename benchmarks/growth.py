@@ -39,8 +39,8 @@ def model_update(layers: int, width: int, seeds: int) -> dict[str, float]:
     from deepnet_theory.definitions.rule import own_rule
     from deepnet_theory.definitions.selection import Selection
     from deepnet_theory.laboratory import model_update as room
-    from deepnet_theory.laboratory.case import Case
     from deepnet_theory.laboratory.settings import Settings
+    from deepnet_theory.laboratory.trial import Case
 
     rule = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")
     settings = Settings(width=width, heads=4, seeds=seeds, device="cpu")

@@ -35,11 +35,10 @@ from deepnet_theory.definitions.files import write_text
 from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.stepping import backward, only
-from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.laboratory.trial import Case, Trial
 from deepnet_theory.laboratory.verify import verify
 
 ADAM = Selection(optimizer="adam")

@@ -25,10 +25,10 @@ from deepnet_theory.definitions.files import write_text
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import Rule, own_rule
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.settings import Depth, Settings, fitting_threads
 from deepnet_theory.laboratory.statistics import Array, Interval, fit_exponent, judge
+from deepnet_theory.laboratory.trial import Case
 from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.runtime.machine import in_threads

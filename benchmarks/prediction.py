@@ -24,11 +24,11 @@ from arguments import depths, output, whole
 
 from deepnet_theory.definitions.files import write_text
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.one_sublayer import predict_depth
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.statistics import t_interval
+from deepnet_theory.laboratory.trial import Case
 from deepnet_theory.proof.rule import rule_of
 
 HALVES = (("sgd", "adam", "muon"), ("momentum", "lamb", "lion"))
@@ -72,7 +72,7 @@ def row(what: str, selection: Selection, depth: int, settings: Settings) -> str:
         settings = replace(settings, draws=MORE * settings.draws)
     case = Case(selection, rule_of(selection), {"N": depth}, settings)
     measured = np.array(measure_model_update(case, draws=settings.draws))
-    found = predict_depth(case).shares["all"]
+    found = predict_depth(case)["all"]
     logs = t_interval(np.log(measured / np.array(found.values)))
     ratio, least, most = map(float, np.exp(logs.numbers))
     name = str(selection.optimizer)

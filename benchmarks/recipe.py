@@ -22,7 +22,7 @@ from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.definitions.constants import Constants, SublayerConstants
 from deepnet_theory.definitions.scheme import scheme
 from deepnet_theory.definitions.sublayer import Role, sublayer
-from deepnet_theory.laboratory.common_mode import watching
+from deepnet_theory.laboratory.runs import watching
 from deepnet_theory.laboratory.text import Text, Windows
 from deepnet_theory.laboratory.training import cross_entropy
 from deepnet_theory.laboratory.transfer import plain

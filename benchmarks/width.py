@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.stepping import arriving, backward, only
-from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.laboratory.trial import Case, Trial
 from deepnet_theory.models.step import update as of
 from deepnet_theory.proof.derivation import derive
 

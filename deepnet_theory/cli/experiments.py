@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.constants import Constants
     from deepnet_theory.definitions.measurement import Plan, Result
     from deepnet_theory.laboratory.settings import Settings
-    from deepnet_theory.laboratory.training import Course
-    from deepnet_theory.laboratory.transfer import Candidate
+    from deepnet_theory.laboratory.training import Built, Course
     from deepnet_theory.processes.jobs import Work
     from deepnet_theory.proof.derivation import Derivation
 
@@ -158,7 +157,7 @@ def verify(
 
     Without ``seeds`` it begins with 3, at three depths where those are not given either, and adds
     seeds and depths until every predicted exponent is decided, up to the defaults. ``because`` says
-    how many were taken (:func:`~deepnet_theory.laboratory.looks.looks_at`).
+    how many were taken (:func:`~deepnet_theory.laboratory.verify.looks_at`).
 
     ``across`` "width" measures the builder's models at several ``widths``, with the rule relative
     to the smallest: the relative change of F by one update, and the change of the loss. Both should
@@ -175,8 +174,8 @@ def verify(
     across the width derived here, measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
     arXiv 2310.17813.
     """
-    from deepnet_theory.laboratory.looks import looks_at
     from deepnet_theory.laboratory.settings import wanted_depths
+    from deepnet_theory.laboratory.verify import looks_at
     from deepnet_theory.laboratory.verify import verify as run
 
     subject = subject_of(derivation, given)
@@ -224,9 +223,10 @@ def _in_width(
 ) -> Result:
     """The builder's models of the exported rule, measured as :func:`measure` does any family."""
     from deepnet_theory.definitions.measurement import VERIFICATION
-    from deepnet_theory.laboratory.judging import ALL, verdict_on
+    from deepnet_theory.laboratory.judging import verdict_on
     from deepnet_theory.laboratory.measuring import measure
     from deepnet_theory.laboratory.model_steps import ANSWER
+    from deepnet_theory.laboratory.model_update import ALL
     from deepnet_theory.laboratory.settings import parse_depths, parse_widths
 
     only = ("width", "step", "updates", "eta", "draws", "data")
@@ -361,9 +361,8 @@ def transfer(
     """
     from deepnet_theory.laboratory.measuring import places_of
     from deepnet_theory.laboratory.settings import wanted_depths
-    from deepnet_theory.laboratory.setups import setup_of
-    from deepnet_theory.laboratory.training import Course
-    from deepnet_theory.laboratory.transfer import Candidate, planned, transfer_of
+    from deepnet_theory.laboratory.training import Course, setup_of
+    from deepnet_theory.laboratory.transfer import planned, transfer_of
     from deepnet_theory.processes.jobs import split
 
     in_depth: Given = {"closures": closures, "width": given.get("width")}
@@ -379,7 +378,7 @@ def transfer(
         setup = setup_of(selection, steps, places[0], **stepped)
         of: dict[str, Any] = {"model": setup.name}
         of |= {"optimizer": setup.stepped.name} if setup.stepped else {}
-        return transfer_of(of, told, [Candidate("own", "", setup)], places, rates, "auto", **work)
+        return transfer_of(of, told, {"own": setup}, places, rates, "auto", **work)
     refuse(
         {name: given.get(name) for name in ("draws", "updates", "eta", "rule", "scheme", "alpha")},
         "with transfer, which has none: it is for verify",
@@ -398,17 +397,17 @@ def transfer(
     file = None if text is None else str(Path(text).absolute())
     course = Course(selection.the_optimizer, settings, steps, file)
     names, base = (rules, places[0]["d"]) if wide else (closures, None)
-    beside, same = list[Any](), list[str]()
+    beside, same = dict[str, Any](), list[str]()
     if rivals:
         refuse({"rules": rules, "closures": closures}, "with rivals, which are of one rule")
         candidates, beside, same = _beside(selection, places, course)
     else:
         refuse({"plan": plan or None}, "without rivals")
-        candidates = [*_candidates(selection, names, places, base, course)]
+        candidates = {c.name: c for c in _candidates(selection, names, places, base, course)}
     of = {"select": {k: v for k, v in selection.to_dict().items() if k != "closure"}}
     of |= {"left_out": same} if rivals else {}
     if plan:
-        return planned(candidates[0], beside, same, places, rates, seeds)
+        return planned({**candidates, **beside}, same, places, rates, seeds)
     work.setdefault("processes", None)  # the builder's models are trained on all cores
     return transfer_of(
         of, course.to_dict(), candidates, places, rates, settings.device, beside, **work
@@ -417,7 +416,7 @@ def transfer(
 
 def _candidates(
     selection: Selection, names: Names, places: Sequence[Given], base: int | None, course: Course
-) -> Iterator[Candidate]:
+) -> Iterator[Built]:
     """What is trained: the rule of every closure, or with a ``base`` width every one of RULES."""
     both = (COMPLETE.name, Answer(selection).closure) if base is None else RULES
     several = names.split(",") if isinstance(names, str) else names or both
@@ -432,7 +431,7 @@ def _candidates(
 def _models(
     answer: Answer, places: Sequence[Given], base: Any, course: Course, aligned: str = ALIGNMENTS[0]
 ) -> list[Constants]:
-    from deepnet_theory.laboratory.case import VOCAB
+    from deepnet_theory.laboratory.trial import VOCAB
 
     made = partial(_constants, answer, course.settings, VOCAB, base, alignment=aligned)
     return [made(next(iter(p.values())), p.get("d", course.settings.width)) for p in places]
@@ -440,22 +439,22 @@ def _models(
 
 def _candidate(
     name: str, answer: Answer, models: Iterable[Constants], places: Iterable[Given], course: Course
-) -> Candidate:
+) -> Built:
     from deepnet_theory.laboratory.settings import depth_key
     from deepnet_theory.laboratory.training import Built
-    from deepnet_theory.laboratory.transfer import Candidate, causal
+    from deepnet_theory.laboratory.transfer import causal
 
     rhos = {entry.sublayer: entry.rho for entry in answer.rule.entries}
     rho, *others = {*rhos.values()}
     if others:
         rho = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
     at = {depth_key(place): causal(c) for place, c in zip(places, models, strict=True)}
-    return Candidate(name, rho, Built(name, at, course))
+    return Built(name, at, course, rho)
 
 
 def _beside(
     selection: Selection, places: Sequence[Given], course: Course
-) -> tuple[list[Candidate], list[Candidate], list[str]]:
+) -> tuple[dict[str, Built], dict[str, Built], list[str]]:
     """The rule with the first place as its base, wrong ones, and which of them are left out."""
     from deepnet_theory.sizes.rivals import WRONG, alike, of_another, wrong
 
@@ -485,5 +484,5 @@ def _beside(
             kept[name] = [c if is_it else own for c, own, is_it in both]
     if len(kept) == 1:
         raise InputError(f"rivals was given for one size, where all rules are one: {places[0]}")
-    all_of = [_candidate(name, answer, each, places, course) for name, each in kept.items()]
-    return all_of[:1], all_of[1:], same
+    beside = {n: _candidate(n, answer, each, places, course) for n, each in kept.items()}
+    return {"the rule": beside.pop("the rule")}, beside, same

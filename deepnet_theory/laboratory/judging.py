@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from deepnet_theory.definitions.measurement import (
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import MAX_LAYERS, Selection
-from deepnet_theory.laboratory.case import NEAR, Case
+from deepnet_theory.laboratory.model_update import ALL
 from deepnet_theory.laboratory.one_sublayer import distance_from_identity, predict_shares
 from deepnet_theory.laboratory.settings import FEWEST, Depth, depth_key
 from deepnet_theory.laboratory.statistics import (
@@ -32,6 +31,7 @@ from deepnet_theory.laboratory.statistics import (
     slopes,
     t_interval,
 )
+from deepnet_theory.laboratory.trial import NEAR, Case
 
 WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
 
@@ -53,17 +53,15 @@ def judge_assumption(
         what = f"the value at {depth_key(places[points.index(shown)])} layers"
         verdict, because = _bounded(shown, assumption.at_least, math.inf, what)
     else:
-        shown = Interval(math.nan, -math.inf, math.inf)
-        if variable := next((s for s in places[0] if varies_alone(s, places)), None):
-            layers = [place[variable] for place in places]
-            groups = groups_of(variable, places)
-            shown = fit_exponent(layers, values, groups, confidence=confidence).interval
+        variable = next((s for s in places[0] if varies_alone(s, places)), "")
+        e = Exponent(variable, assumption.name, predicted=0.0, because="needs two depths")
+        if variable:
+            e = exponent_from(e, places, values, confidence=confidence)
+        shown = Interval(e.estimate, e.low, e.high)
+        verdict, because = e.verdict, f"exponent in depth {e.because}"
         if assumption.slope_at_most is not None:
             ceiling = assumption.slope_at_most + TOLERANCE
             verdict, because = _bounded(shown, -math.inf, ceiling, "exponent")
-        else:
-            verdict, because = judge(shown, 0.0)
-            because = f"exponent in depth {because}"
     return AssumptionResult(assumption.name, verdict, *shown.numbers, assumption.statement, because)
 
 
@@ -90,15 +88,12 @@ def power_deep_down(case: Case, symbol: str) -> float | None:
         cases = [replace(case, depth={**case.depth, symbol: n}) for n in DEEP]
         if any(max(distance_from_identity(one)) > NEAR for one in cases):
             return None
-        shallow, deep = ({k: u.mean for k, u in predict_shares(one).items()} for one in cases)
+        shallow, deep = map(predict_shares, cases)
     except InputError:  # the rule has no value there
         return None
-    moved = [key for key in deep if deep[key] > 0 and shallow[key] > 0]
-    powers = [math.log(deep[key] / shallow[key]) / math.log(DEEP[1] / DEEP[0]) for key in moved]
+    ratios = [one.mean / deep[key].mean for key, one in shallow.items() if deep[key].mean > 0]
+    powers = [math.log(ratio) / math.log(DEEP[0] / DEEP[1]) for ratio in ratios if ratio > 0]
     return max(powers, default=None)
-
-
-ALL = "all"
 
 
 def plan_exponents(
@@ -154,28 +149,24 @@ def exponent_from(
     )  # fmt: skip
 
 
-class Here(NamedTuple):
-    """The slope that single sublayers predict over the measured depths, and how far off it is."""
-
-    slope: float
-    off: Interval  # measured minus predicted, paired by seed
-
-
 def slope_here(
     variable: str,
     depths: Sequence[Depth],
     values: Array,
     expected: Array,
     confidence: float = CONFIDENCE,
-) -> Here | None:
-    """The predicted slope over all measured depths; None where it is not finite."""
+) -> tuple[float, Interval] | None:
+    """The slope that single sublayers predict over the measured depths; None if not finite.
+
+    Beside it, how far off it is: measured minus predicted, paired by seed.
+    """
     good = (np.isfinite(values) & (values > 0) & np.isfinite(expected) & (expected > 0)).all(1)
     if not good.any():
         return None
     layers, groups = np.log([float(d[variable]) for d in depths]), groups_of(variable, depths)
     predicted = slopes(layers, np.log(expected[good]), groups)
     measured = slopes(layers, np.log(values[good]), groups)
-    return Here(float(predicted.mean()), t_interval(measured - predicted, confidence))
+    return float(predicted.mean()), t_interval(measured - predicted, confidence)
 
 
 def judge_exponent(
@@ -202,9 +193,9 @@ def judge_exponent(
     if expected is not None:
         here = slope_here(e.variable, depths, values, expected, confidence)
     if here is not None:
-        because += f"; single sublayers predict {here.slope:+.3f} over these depths"
+        because += f"; single sublayers predict {here[0]:+.3f} over these depths"
         if verdict is not Verdict.SUPPORTED and e.predicted is not None:
-            verdict, reason = _by_prediction(verdict, here, e.predicted, e.rivals, deep_down)
+            verdict, reason = _by_prediction(verdict, here[1], e.predicted, e.rivals, deep_down)
             because += reason
     if lost := int((~(np.isfinite(values) & (values > 0)).all(1)).sum()):
         because += f"; {lost} of {len(values)} seeds were not finite and are left out"
@@ -212,23 +203,17 @@ def judge_exponent(
         because += f"; only {len(depths)} of {wanted} depths were measured"
     if few or (verdict is Verdict.SUPPORTED and lost):
         verdict = Verdict.UNDECIDED
-    return replace(
-        e,
-        verdict=verdict,
-        because=because,
-        here=None if here is None else here.slope,
-    )
+    return replace(e, verdict=verdict, because=because, here=here and here[0])
 
 
 def _by_prediction(
     verdict: Verdict,
-    here: Here,
+    off: Interval,
     predicted: float,
     rivals: Sequence[tuple[str, float]],
     deep_down: Callable[[], float | None],
 ) -> tuple[Verdict, str]:
     """The verdict where the measured slope is not the exponent's, and what is said of it."""
-    off = here.off
     reason = f", the measured one is off by [{off.low:+.3f}, {off.high:+.3f}]"
     sharp = off.within(-TOLERANCE, TOLERANCE)
     blunt = not sharp and verdict is not Verdict.REFUTED

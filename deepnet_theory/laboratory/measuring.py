@@ -11,7 +11,6 @@ from functools import partial
 from itertools import product
 from typing import Annotated, Any, TypeVar, Unpack
 
-import numpy as np
 import torch
 
 from deepnet_theory.definitions.measurement import (
@@ -26,9 +25,7 @@ from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unkno
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import Stack
 from deepnet_theory.definitions.selection import stack as stack_named
-from deepnet_theory.laboratory.common_mode import warning
 from deepnet_theory.laboratory.judging import (
-    ALL,
     judge_exponent,
     judge_power,
     varies_alone,
@@ -43,8 +40,9 @@ from deepnet_theory.laboratory.model_steps import (
     follow,
     on_text,
 )
+from deepnet_theory.laboratory.model_update import ALL
 from deepnet_theory.laboratory.noise import FEWEST, SEQUENCES, noise_of
-from deepnet_theory.laboratory.runs import Ended, run_of
+from deepnet_theory.laboratory.runs import Ended, run_of, warning
 from deepnet_theory.laboratory.settings import (
     Depth,
     depth_key,
@@ -52,7 +50,7 @@ from deepnet_theory.laboratory.settings import (
     parse_widths,
     provenance,
 )
-from deepnet_theory.laboratory.statistics import Array, positive_interval
+from deepnet_theory.laboratory.statistics import Array, estimated, table
 from deepnet_theory.models.factory import Factory, alone, factory_of
 from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.processes.keep import cache_of, digest
@@ -140,24 +138,21 @@ def measure(
         needs = "is not a number above 0" if updates else "is the rate of updates: give both"
         raise InputError(f"eta {shown(eta)} {needs}")
     factory, step = factory_of(make_model), first_step(optimizer, update)
-    family = Family(factory, step, inputs, torch.get_default_dtype())
+    family = Family(factory, step, inputs, torch.get_default_dtype(), updates, eta)
     work["processes"] = work.get("processes") or 1
     cache = work["cache"] = cache_of(work.get("cache"))
     runs = _Runs(family, places, drawn)
-    jobs = [*runs.jobs(None if cache is None else family.depends_on(), updates, eta)]
+    jobs = [*runs.jobs(None if cache is None else family.depends_on())]
     stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
     measured = [place for place in places if runs.row(place)]
-    followed = [*runs.following()]
-    warnings = [*runs.findings(measured), *_drowning(followed)]
+    findings = [one for place in measured if (one := runs.finding(place))]
+    warnings = [*findings, *runs.drowning(measured)]
     if stopped:
         warnings.append(f"{stopped}: {len(measured)} of {len(places)} depths were measured")
     if seeds > 1 and any(len({m.weights for m in runs.row(place)}) == 1 for place in measured):
         runs.seeds = drawn[:1]  # repeating one seed gives no interval
-        warnings.append(
-            f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed "
-            "itself?): the first seed alone counts, and one gives no interval"
-        )
-    exponents = tuple(runs.exponents(measured, across_width=widths is not None))
+        warnings.append(alike(f"{factory.name} gives the same model", seeds))
+    exponents = tuple(runs.exponents(measured, widths is not None, findings))
     # the whole's in depth; in width the worst of all parameters
     verdict = exponents[0].verdict if widths is None else verdict_on(exponents)
     device = next((one.device for one in runs.measured.values()), "cpu")
@@ -173,9 +168,17 @@ def measure(
         shares=runs.alone(measured[-1]) if measured else (),
         verdict=Verdict.UNDECIDED if stopped else verdict,
         provenance=provenance(began, torch.device(device), stopped, warnings),
-        runs=tuple(run for run, _ in followed),
+        runs=tuple(map(runs.run, measured if updates else ())),
         noise=_noise(factory, inputs, places[-1], sequences, seed).noise if noise else (),
     )  # fmt: skip
+
+
+def alike(said: str, seeds: int) -> str:
+    """A sentence on seeds that are all the same."""
+    return (
+        f"{said} at all {seeds} seeds (does it set a seed itself, or take none?): the first seed "
+        "alone counts, and one gives no interval"
+    )
 
 
 def _noise(factory: Factory, inputs: object, place: Depth, sequences: int, seed: int) -> Result:
@@ -197,16 +200,6 @@ def _noise(factory: Factory, inputs: object, place: Depth, sequences: int, seed:
         verdict=Verdict.SUPPORTED if known else Verdict.UNDECIDED,
         provenance=provenance(began, next(made.module.parameters()).device, "", []),
     )
-
-
-def _drowning(followed: Iterable[tuple[Run, bool]]) -> Iterator[str]:
-    """One sentence for all places where what is a token's own drowns."""
-    sentences = {}
-    for run, normed in followed:
-        if sentence := warning(normed, run):
-            sentences[sized(run.depth)] = sentence
-    if sentences:
-        yield f"at {'; '.join(sentences)}: {next(iter(sentences.values()))}"
 
 
 def places_of(
@@ -263,7 +256,7 @@ class Stretch:
 
     ``bend`` is the part of ΔF that is not linear, NaN where F is not finite, ``rate`` the
     optimizer's learning rate. ``shapes`` is a digest of the parameters' names and shapes,
-    ``weights`` tells weights drawn anew, ``tokens`` counts F's.
+    ``weights`` tells weights drawn anew, ``tokens`` counts F's. ``ended`` are several updates.
     """
 
     sizes: dict[str, float]
@@ -273,16 +266,19 @@ class Stretch:
     weights: float
     tokens: int
     device: str
+    ended: Ended | None
 
 
 @dataclass(frozen=True)
 class Family:
-    """The models of a factory, and how they are stepped; ``dtype`` is torch's default one."""
+    """The models of a factory, and how they are trained; ``dtype`` is torch's default one."""
 
     factory: Factory
     step: FirstStep
     inputs: object
     dtype: torch.dtype
+    updates: int
+    eta: float | None
 
     def measure(self, place: Depth, seed: int, patterns: bool) -> Stretch:
         """Step one model; with ``patterns`` each of :meth:`Stepped.patterns` alone, too."""
@@ -298,27 +294,24 @@ class Family:
                     sizes = stepped.moves(names, share)
                 else:
                     sizes = {name: stepped.size_of(share, name) for name in (ALL, *names)}
+            weights = stepped.weights  # before it is trained
+            ended = self.updates and follow(made, self.step, self.updates, self.eta, seed)
             return Stretch(
                 sizes={n: size if n == ANSWER else size / share for n, size in sizes.items()},
                 bend=bend,
                 rate=stepped.rate,
                 shapes=digest([(n, tuple(p.shape)) for n, p in stepped.model.named_parameters()]),
-                weights=stepped.weights,
+                weights=weights,
                 tokens=entries // stepped.before.shape[-1],
                 device=str(stepped.before.device),
+                ended=ended or None,
             )
-
-    def follow(self, place: Depth, seed: int, updates: int, eta: float | None) -> Ended:
-        """Take several updates of one model, and see what all its tokens come to share."""
-        with alone(), machine.threads(1), default_dtype(self.dtype):
-            made = self.factory.seeded(seed, place.get("N"), self.inputs, place.get("d"))
-            return follow(made, self.step, updates, eta, seed)
 
     def depends_on(self) -> object:
         """As :meth:`Factory.depends_on`."""
         if self.step.code is None:
             return None
-        beside = (self.step, type(self.inputs).__name__, self.inputs)
+        beside = (self.step, type(self.inputs).__name__, self.inputs, self.updates, self.eta)
         return self.factory.depends_on("measure", self.dtype, *beside)
 
 
@@ -344,26 +337,18 @@ class _Runs:
     places: Sequence[Depth]
     seeds: Sequence[int]
     measured: dict[tuple[str, int], Stretch] = field(default_factory=dict)
-    followed: dict[tuple[str, int], Ended] = field(default_factory=dict)
 
-    def jobs(self, depends_on: object, updates: int, eta: float | None) -> Iterator[Job]:
-        """Every seed of every place, first for one step and then for ``updates`` of them."""
+    def jobs(self, depends_on: object) -> Iterator[Job]:
+        """Every seed of every place."""
         for place, seed in product(self.places, self.seeds):
             patterns = place == self.places[-1] or "d" in place
-            work = partial(self.family.measure, place, seed, patterns)
-            yield self._job(depends_on, place, "", 1, work, partial(self._keep, place, seed))
-        for place, seed in product(self.places, self.seeds) if updates else ():
-            follow = partial(self.family.follow, place, seed, updates, eta)
-            keep = partial(self.followed.__setitem__, (depth_key(place), seed))
-            yield self._job(depends_on, place, f", {updates} updates", updates, follow, keep)
-
-    def _job(
-        self, depends_on: object, place: Depth, what: str, times: int, work: partial[Any],
-        keep: Callable[[Any], None],
-    ) -> Job:  # fmt: skip
-        name = f"{self.family.factory.name} at depth {depth_key(place)}{what}"
-        on = None if depends_on is None else (depends_on, what, *work.args)
-        return Job(name, cost_of(place) * times, work, keep, on)
+            yield Job(
+                f"{self.family.factory.name} at depth {depth_key(place)}",
+                cost_of(place) * (1 + self.family.updates),
+                partial(self.family.measure, place, seed, patterns),
+                partial(self._keep, place, seed),
+                None if depends_on is None else (depends_on, place, seed, patterns),
+            )
 
     def _keep(self, place: Depth, seed: int, found: Stretch) -> None:
         self.measured[depth_key(place), seed] = found
@@ -398,7 +383,7 @@ class _Runs:
     def finding(self, place: Depth) -> str:
         """A sentence where F is not finite, or its change not linear."""
         bends = [m.bend for m in self.row(place)]
-        if not all(map(np.isfinite, bends)):
+        if not all(map(math.isfinite, bends)):
             return f"at depth {depth_key(place)} F or its change is not finite"
         if max(bends) > LINEAR:
             return (
@@ -407,53 +392,56 @@ class _Runs:
             )
         return ""
 
-    def findings(self, places: Iterable[Depth]) -> list[str]:
-        return [*filter(None, map(self.finding, places))]
-
     def point(self, place: Depth) -> Estimate:
         """The mean over seeds and its interval."""
-        values = self.sizes(ALL, place)
-        interval = positive_interval(values).numbers
-        return Estimate(dict(place), *interval, values=values, finding=self.finding(place))
+        return estimated(dict(place), self.sizes(ALL, place), finding=self.finding(place))
 
-    def following(self) -> Iterator[tuple[Run, bool]]:
-        """The updates of all seeds as one, by place, and whether a norm takes every sum back."""
-        for place in self.places:
-            if seeds := of_all(self.seeds, self.followed, depth_key(place)):
-                run = run_of(self.family.step.name, dict(place), seeds)
-                yield replace(run, held_out_by_seed=()), seeds[0].normed
+    def run(self, place: Depth) -> Run:
+        """The updates of all seeds as one."""
+        seeds = [m.ended for m in self.row(place) if m.ended]
+        return replace(run_of(self.family.step.name, dict(place), seeds), held_out_by_seed=())
+
+    def drowning(self, places: Iterable[Depth]) -> Iterator[str]:
+        """One sentence for all places where what is a token's own drowns."""
+        sentences = {
+            sized(place): sentence
+            for place in places
+            if (sentence := warning(t for m in self.row(place) if m.ended for t in m.ended.taken))
+        }
+        if sentences:
+            yield f"at {'; '.join(sentences)}: {next(iter(sentences.values()))}"
 
     def alone(self, place: Depth) -> tuple[Estimate, ...]:
         """What each pattern contributes, the largest first."""
-        names = [name for name in self.row(place)[0].sizes if name not in (ALL, ANSWER)]
         shares = [
-            Estimate({"name": name}, *positive_interval(own).numbers, values=own)
-            for name in names
-            if all(name in m.sizes for m in self.row(place))
-            for own in [self.sizes(name, place)]
+            estimated({"name": name}, self.sizes(name, place))
+            for name in self._everywhere([place])
+            if name not in (ALL, ANSWER)
         ]
         return tuple(sorted(shares, key=lambda share: -share.mean))
 
-    def _values(self, name: str, places: Iterable[Depth]) -> Array:
-        """‖ΔF‖/η of what was stepped, (seeds, places)."""
-        return np.array([self.sizes(name, place) for place in places], dtype=float).T
+    def _everywhere(self, places: Iterable[Depth]) -> list[str]:
+        """The names of what was seen to move F at all of these places and seeds."""
+        first, *others = (m for place in places for m in self.row(place))
+        return [name for name in first.sizes if all(name in m.sizes for m in others)]
 
-    def exponents(self, places: Sequence[Depth], across_width: bool) -> Iterator[Exponent]:
+    def exponents(
+        self, places: Sequence[Depth], across_width: bool, findings: Sequence[str]
+    ) -> Iterator[Exponent]:
         """In depth that of the whole, in width those of every parameter too; against a constant."""
+
+        def values(name: str) -> Array:
+            return table(self.sizes(name, place) for place in places)
+
         if not across_width:
-            constant, values = Exponent("N", ALL, predicted=0.0), self._values(ALL, places)
-            e = judge_exponent(constant, places, values, len(self.places))
-            if e.verdict is Verdict.SUPPORTED and (bent := self.findings(places)):
-                e = replace(e, verdict=Verdict.UNDECIDED, because=f"{e.because}; but {bent[0]}")
+            constant = Exponent("N", ALL, predicted=0.0)
+            e = judge_exponent(constant, places, values(ALL), len(self.places))
+            if e.verdict is Verdict.SUPPORTED and findings:
+                e = replace(e, verdict=Verdict.UNDECIDED, because=f"{e.because}; but {findings[0]}")
             yield e
-            return
-        if len(places) < len(self.places):
-            return
-        everywhere = [m for place in places for m in self.row(place)]
-        names = [name for name in everywhere[0].sizes if all(name in m.sizes for m in everywhere)]
-        for variable in reversed(places[0]):
-            for name in names if variable == "d" else (ALL,):
-                if varies_alone(variable, places):
+        elif len(places) == len(self.places):
+            tokens, names = self.row(places[0])[0].tokens, self._everywhere(places)
+            for variable in filter(partial(varies_alone, places=places), reversed(places[0])):
+                for name in names if variable == "d" else (ALL,):
                     constant = Exponent(variable, name, predicted=0.0)
-                    values = self._values(name, places)
-                    yield judge_power(constant, places, values, everywhere[0].tokens)
+                    yield judge_power(constant, places, values(name), tokens)

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.optimizer import custom_optimizer
 from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, shown
-from deepnet_theory.laboratory.common_mode import CommonMode, common_to, is_taken, weighed
-from deepnet_theory.laboratory.judging import ALL
-from deepnet_theory.laboratory.runs import Ended, trained
+from deepnet_theory.laboratory.model_update import ALL
+from deepnet_theory.laboratory.runs import CommonMode, Ended, common_to, is_taken, trained, weighed
 from deepnet_theory.laboratory.stepping import RATE, stepping
 from deepnet_theory.laboratory.text import Text, entropy
 from deepnet_theory.models.factory import Made, load_known_factory
@@ -36,22 +35,31 @@ Changes = list[tuple[str, nn.Parameter, Tensor]]  # name, parameter, and its cha
 class FirstStep:
     """What steps a model: ``make`` gives an optimizer of it.
 
-    ``code`` is a digest of what is the caller's own, None where it is not known.
+    ``code`` is a digest of the caller's own code, None where it is not known.
     """
 
     name: str
-    make: Callable[[nn.Module], torch.optim.Optimizer]
+    make: Callable[[nn.Module], object]
     code: str | None = ""
+
+    def optimizer(self, model: nn.Module) -> tuple[torch.optim.Optimizer, float]:
+        """A model's optimizer, and its own default learning rate: groups may have others."""
+        given = self.make(model)
+        if not isinstance(given, torch.optim.Optimizer):
+            raise InputError(f"the function gave {shown(given)} in place of a model's optimizer")
+        rate = float(given.defaults.get("lr", given.param_groups[0].get("lr", 0)))
+        if not rate > 0:
+            raise InputError(f"{type(given).__name__} has no learning rate above 0")
+        return given, rate
 
     def changes(self, model: nn.Module) -> tuple[Changes, float]:
         """The change of every parameter that moves, from its gradient, and the learning rate.
 
-        The learning rate is the optimizer's own default one; groups may have others. The model is
-        left as it is.
+        The model is left as it is.
         """
         moving = [(n, p) for n, p in model.named_parameters() if p.grad is not None]
         before = [p.detach().clone() for _, p in moving]
-        optimizer = self.make(model)
+        optimizer, rate = self.optimizer(model)
         try:
             optimizer.step()
         except TypeError:  # LBFGS asks for the loss again and again
@@ -61,31 +69,21 @@ class FirstStep:
             for (n, p), old in zip(moving, before, strict=True):
                 changes.append((n, p, p - old))
                 p.copy_(old)
-        return changes, _rate(optimizer)
+        return changes, rate
 
     def going(self, model: nn.Module, eta: float | None) -> Callable[[], object]:
-        """What takes one step after another of a model that has gradients, at a learning rate.
+        """Takes one step after another of a model that has gradients, at a learning rate.
 
         Without ``eta`` it is the optimizer's own; else all groups keep their ratios to it.
         """
-        optimizer = self.make(model)
-        if eta is not None:
-            times = eta / _rate(optimizer)
-            for group in optimizer.param_groups:
-                group["lr"] *= times
+        optimizer, rate = self.optimizer(model)
+        for group in optimizer.param_groups if eta is not None else ():
+            group["lr"] *= (eta or rate) / rate
         return optimizer.step
 
 
-def _rate(optimizer: torch.optim.Optimizer) -> float:
-    """The optimizer's own default learning rate."""
-    rate = float(optimizer.defaults.get("lr", optimizer.param_groups[0].get("lr", 0)))
-    if not rate > 0:
-        raise InputError(f"{type(optimizer).__name__} has no learning rate above 0")
-    return rate
-
-
 def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
-    """What ``optimizer`` stands for, or an update of your own in eta, g and theta.
+    """The steps of an ``optimizer``, or of an update of your own in eta, g and theta.
 
     An optimizer is a name of ours (its library's optimizer where there is one), a class of
     ``torch.optim`` or one like it, a function that receives a model and gives its optimizer, or
@@ -100,7 +98,7 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
     if isinstance(optimizer, str) and ":" in optimizer:
         factory = load_known_factory(optimizer)
         name = getattr(factory.function, "__name__", factory.name)
-        return FirstStep(name, partial(_of_function, factory), code=factory.code)
+        return FirstStep(name, factory, factory.code)
     if isinstance(optimizer, str):
         ours = named(optimizer)
         return FirstStep(ours.name, partial(_of_class, stepping(ours), RATE))
@@ -108,28 +106,17 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
     code = "" if str(getattr(kind, "__module__", "")).startswith("torch.") else None
     if isclass(kind) and issubclass(kind, torch.optim.Optimizer):
         rate = optimizer.keywords.get("lr", RATE) if isinstance(optimizer, partial) else RATE
-        return FirstStep(kind.__name__, partial(_of_class, optimizer, rate), code=code)
+        return FirstStep(kind.__name__, partial(_of_class, optimizer, rate), code)
     if callable(optimizer):
-        name = getattr(optimizer, "__name__", "own")
-        return FirstStep(name, partial(_of_function, optimizer), code=code)
+        return FirstStep(getattr(optimizer, "__name__", "own"), optimizer, code)
     raise InputError(
         f"{shown(optimizer)} is no optimizer: give a name, a class of torch.optim, or a function "
         "that receives a model and gives its optimizer"
     )
 
 
-def _of_class(kind: Any, rate: float, model: nn.Module) -> torch.optim.Optimizer:
-    return _checked(kind([p for p in model.parameters() if p.grad is not None], lr=rate))
-
-
-def _of_function(function: Callable[[nn.Module], Any], model: nn.Module) -> torch.optim.Optimizer:
-    return _checked(function(model))
-
-
-def _checked(given: object) -> torch.optim.Optimizer:
-    if not isinstance(given, torch.optim.Optimizer):
-        raise InputError(f"the function gave {shown(given)} in place of a model's optimizer")
-    return given
+def _of_class(kind: Any, rate: float, model: nn.Module) -> object:
+    return kind([p for p in model.parameters() if p.grad is not None], lr=rate)
 
 
 # ---- the first step, seen at F ----
@@ -287,78 +274,55 @@ def on_text(made: Made, seed: int) -> Made:
     return replace(made, batches=windows)
 
 
-class Going:
-    """Somebody's model in training, evaluated without dropout.
+def follow(
+    made: Made, step: FirstStep, updates: int, eta: float | None, seed: int, watched: bool = True
+) -> Ended:
+    """Train somebody's model for some ``updates``, evaluated without dropout.
 
     Each update takes its own batch where ``made`` has batches, windows of text where it was given
-    token ids of our own, and else the one batch again and again.
+    token ids of our own, and else the one batch again and again. Where it is ``watched``, what its
+    tokens come to share is taken, and the loss behind the last update is its value and the last of
+    its losses; else its value is the loss on windows that were not trained on, or the next batch.
     """
+    of, taken, take = on_text(made, seed), list[CommonMode](), list[Callable[[], object]]()
+    held_out = [*range(-VALIDATED, 0)] if of is not made else [updates]
 
-    def __init__(self, made: Made, step: FirstStep, eta: float | None, seed: int) -> None:
-        self.made, self.step, self.eta, self.seed = on_text(made, seed), step, eta, seed
-        self.of_text = self.made is not made
-        self.take: Callable[[], object] | None = None
-        self.taken = dict[int, CommonMode]()
-        self.normed = False
-
-    def seen(self, index: int) -> tuple[Made, Tensor, Tensor]:
-        """The model with the batch of an update, its F and its loss."""
-        now = self.made.at(index)
-        generator = torch.Generator().manual_seed(self.seed)  # of a head that is always the same
-        return now, *FinalState(now, generator).with_loss()
-
-    def loss_at(self, index: int, watched: bool = False) -> Tensor:
-        """The loss before an update; what its tokens share is ``taken`` where it is watched."""
-        now, state, loss = self.seen(index)
-        if watched and loss.isfinite():
-            self.taken[index], self.normed = common_mode(now, state.detach())
+    def seen(index: int, watch: bool = False) -> Tensor:
+        """The loss on the batch of an update."""
+        now = of.at(index)
+        generator = torch.Generator().manual_seed(seed)  # of a head that is always the same
+        state, loss = FinalState(now, generator).with_loss()
+        if watch and loss.isfinite():
+            taken.append(common_mode(now, state.detach(), index))
         return loss
 
-    def update(self, loss: Tensor) -> None:
-        self.made.module.zero_grad()
+    def update(loss: Tensor) -> None:
+        of.module.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.take = self.take or self.step.going(self.made.module, self.eta)
-        self.take()
-
-    def validate(self, updates: int) -> float:
-        """The loss after these updates: on windows that were not trained on, or the next batch."""
-        indices = [*range(-VALIDATED, 0)] if self.of_text else [updates]
-        with torch.no_grad():
-            return fmean(float(self.seen(index)[2].detach()) for index in indices)
-
-    @property
-    def baseline(self) -> float | None:
-        """The entropy of the validation windows; None where the data are not ours."""
-        if not self.of_text:
-            return None
-        windows = [self.made.at(index).inputs[0] for index in range(-VALIDATED, 0)]
-        return entropy(torch.stack(windows)[..., 1:].cpu())
-
-
-def follow(made: Made, step: FirstStep, updates: int, eta: float | None, seed: int) -> Ended:
-    """Train a model for some ``updates``, and see what its tokens come to share.
-
-    Behind the last one its loss is the run's value, and the last of its losses.
-    """
-    going = Going(made, step, eta, seed)
-
-    def loss_at(index: int) -> Tensor:
-        return going.loss_at(index, is_taken(index))
+        if not take:
+            take.append(step.going(of.module, eta))
+        take[0]()
 
     def last() -> float:
-        return float(going.loss_at(updates, watched=True).detach())
+        if watched:
+            return float(seen(updates, watch=True).detach())
+        with torch.no_grad():
+            return fmean(float(seen(index).detach()) for index in held_out)
 
-    ended = trained(updates, loss_at, going.update, last, None)
-    losses = ended.losses if ended.why else (*ended.losses, ended.value)
-    taken = going.taken
-    return replace(
-        ended, losses=losses, steps=(*taken,), taken=(*taken.values(),), normed=going.normed
+    baseline = None
+    if of is not made and not watched:
+        windows = [of.at(index).inputs[0] for index in held_out]
+        baseline = entropy(torch.stack(windows)[..., 1:].cpu())
+    ended = trained(
+        updates, lambda index: seen(index, watched and is_taken(index)), update, last, baseline
     )
+    losses = (*ended.losses, ended.value) if watched and not ended.why else ended.losses
+    return replace(ended, losses=losses, taken=(*taken,))
 
 
 @torch.no_grad()
-def common_mode(made: Made, state: Tensor) -> tuple[CommonMode, bool]:
-    """R of the last stack's branches, the tokens' cosine in ``state``; whether sums have norms.
+def common_mode(made: Made, state: Tensor, step: int = 0) -> CommonMode:
+    """R of the last stack's branches, and the tokens' cosine in ``state``.
 
     Raises :class:`InputError` where no forward pass shows a residual stream.
     """
@@ -371,4 +335,4 @@ def common_mode(made: Made, state: Tensor) -> tuple[CommonMode, bool]:
         carried = s.stream.coefficient * (1.0 if normed else carried)
         beside = (s if normed else chain[0]).stream.node.value
         terms += [weighed(b.node.value, b.coefficient / carried, beside) for b in s.branches]
-    return common_to(terms, state), normed
+    return common_to(terms, state, normed, step)

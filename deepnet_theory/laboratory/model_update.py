@@ -15,15 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.stepping import backward, only, stepping
-from deepnet_theory.laboratory.trial import Trial, draw_batch
+from deepnet_theory.laboratory.trial import Case, Trial, draw_batch
 from deepnet_theory.runtime import Description, Model
 from deepnet_theory.runtime.branches import math_attention
 
 Chosen = Callable[[Description], bool]
 Direction = tuple[nn.Parameter, Description, Tensor]
-Key = tuple[str, str]  # a part, and a kind of parameter
+ALL = "all"  # of what is stepped: everything
 
 
 def everything(_: Description) -> bool:
@@ -100,23 +99,20 @@ def by_seed(change: Tensor) -> tuple[float, ...]:
 Sizes = dict[str, tuple[float, ...]]  # by the name of what is stepped, one a seed
 
 
-def measure_draw(case: Case, draw: int, names: Iterable[str] = ("all",)) -> Sizes:
+def measure_draw(case: Case, draw: int, names: Iterable[str] = (ALL,)) -> Sizes:
     """‖ΔF‖/η of one draw of data and weights, of all steps, a part's, a matrix's or a role's."""
     trial = Trial(case, draw=draw)
     directions = directions_of(trial)
 
     def stepped(name: str) -> list[Direction]:
-        return [x for x in directions if name in ("all", x[1].part, x[1].name, x[1].role.value)]
+        return [x for x in directions if name in (ALL, x[1].part, x[1].name, x[1].role.value)]
 
     return {name: size_along(trial, stepped(name)) for name in names}
 
 
-def mean_of(drawn: Sequence[Sizes]) -> Sizes:
+def mean_of(drawn: Iterable[Sequence[float]]) -> tuple[float, ...]:
     """Each seed's mean over its draws."""
-    return {
-        name: tuple(map(fmean, zip(*(one[name] for one in drawn), strict=True)))
-        for name in drawn[0]
-    }
+    return tuple(map(fmean, zip(*drawn, strict=True)))
 
 
 def measure_model_update(
@@ -124,18 +120,15 @@ def measure_model_update(
 ) -> tuple[float, ...]:
     """‖ΔF‖/η per token of every seed, the mean of ``draws``; ``chosen`` restricts the step."""
     trials = (Trial(case, draw=draw) for draw in range(draws))
-    return mean_of(
-        [{"all": size_along(one, directions_of(one, chosen or everything))} for one in trials]
-    )["all"]
+    return mean_of(size_along(one, directions_of(one, chosen or everything)) for one in trials)
 
 
-def by_kind(directions: Iterable[Direction]) -> dict[Key, list[Direction]]:
+def by_kind(directions: Iterable[Direction]) -> dict[str, list[Direction]]:
     """The steps of each kind of parameter of each part."""
-    kinds: dict[Key, list[Direction]] = {}
+    kinds: dict[str, list[Direction]] = {}
     for direction in directions:
         d = direction[1]
-        key = d.part or "", f"{d.kind or 'final norm'} {d.name}"
-        kinds.setdefault(key, []).append(direction)
+        kinds.setdefault(f"{d.part} {d.kind or 'final norm'} {d.name}", []).append(direction)
     return kinds
 
 

@@ -30,8 +30,8 @@ from deepnet_theory.definitions.measurement import Estimate
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, InputError
 from deepnet_theory.definitions.reading import UNKNOWN, Reading
 from deepnet_theory.definitions.subject import Wanted, WantedSublayer
-from deepnet_theory.laboratory.judging import ALL
 from deepnet_theory.laboratory.model_steps import in_all_layers
+from deepnet_theory.laboratory.model_update import ALL
 from deepnet_theory.laboratory.statistics import Array, ratio_interval
 from deepnet_theory.models.asked import TIED, describe, role_of
 from deepnet_theory.models.factory import Made

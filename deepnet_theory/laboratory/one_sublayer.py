@@ -6,7 +6,7 @@ Near the identity the changes :math:`V_l` that the layers make add up,
 
 with V and V' of two independent layers: the first part adds as :math:`\sqrt L`, what they have
 in common as :math:`L`. Both are measured on two sampled layers with the laboratory's own data,
-embeddings and heads, between the blocks of :class:`~deepnet_theory.laboratory.case.Sampled`, which
+embeddings and heads, between the blocks of :class:`~deepnet_theory.laboratory.trial.Sampled`, which
 stand for the others' corrections; L counts distinct layers.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from statistics import NormalDist, fmean
 from typing import Any
@@ -22,25 +23,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepnet_theory.laboratory.case import Case, Sampled
 from deepnet_theory.laboratory.model_update import (
+    ALL,
     Direction,
-    Key,
     by_kind,
     change_along,
     directions_of,
 )
 from deepnet_theory.laboratory.settings import fitting_threads
 from deepnet_theory.laboratory.trace import take_trace
-from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime import Description
+from deepnet_theory.laboratory.trial import Case, Sampled, Trial
 
 COPIES = 4  # of every seed at each pair of places
 EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
 
-ALL: Key = ("all", "all")
 # by part, and whether in a layer of it: as many layers as a change V stands for, and V
 Changes = dict[tuple[str, bool], list[tuple[float, Tensor]]]
+Changed = Callable[[Sequence[Direction]], Changes]
 
 
 @dataclass(frozen=True)
@@ -67,45 +66,26 @@ class PredictedUpdate:
         return self.mean / factor, self.mean * factor
 
 
-@dataclass(frozen=True)
-class PredictedDepth:
-    """What single sublayers say of one depth: of ``all`` steps, and of each of several parts.
-
-    ``distance`` is the S·r² of every seed.
-    """
-
-    shares: dict[str, PredictedUpdate]
-    distance: list[float]
-
-    def __add__(self, other: PredictedDepth) -> PredictedDepth:
-        both = {share: one + other.shares[share] for share, one in self.shares.items()}
-        return PredictedDepth(both, self.distance + other.distance)
-
-
-def predict_depth(case: Case) -> PredictedDepth:
-    """The predicted ‖ΔF‖/η of one depth, and how far its stack is from the identity."""
-    found = _predict(case, by_part, case.settings.draws)
-    shares = {share: predicted for (share, _), predicted in found.items()}
-    return PredictedDepth(shares, distance_from_identity(case))
+def predict_depth(case: Case) -> dict[str, PredictedUpdate]:
+    """The predicted ‖ΔF‖/η of one depth, of all steps and of each part's where there are two."""
+    return _predict(case, by_part, case.settings.draws)
 
 
 def predict_shares(case: Case) -> dict[str, PredictedUpdate]:
     """What each kind of parameter moves when it is stepped alone, by part and name: one draw."""
 
-    def alone(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict[Key, Changes]:
-        kinds = by_kind(directions).items()
-        return {key: _changes(trial, sampled, some) for key, some in kinds}
+    def alone(changed: Changed, directions: list[Direction]) -> dict[str, Changes]:
+        return {key: changed(some) for key, some in by_kind(directions).items()}
 
-    return {" ".join(key): moved for key, moved in _predict(case, alone, 1).items()}
+    return _predict(case, alone, 1)
 
 
-def by_part(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict[Key, Changes]:
+def by_part(changed: Changed, directions: list[Direction]) -> dict[str, Changes]:
     """The changes by all steps together and, where there are several parts, by those of each."""
-    changes = _changes(trial, sampled, directions)
+    changes = changed(directions)
     parts = dict.fromkeys(part for part, _ in changes)
-    shares: dict[Key, Changes] = {
-        (name, "all"): {place: some for place, some in changes.items() if place[0] == name}
-        for name in parts
+    shares = {
+        name: {place: some for place, some in changes.items() if place[0] == name} for name in parts
     }
     return {ALL: changes, **(shares if len(parts) > 1 else {})}
 
@@ -123,17 +103,17 @@ def _sampled(case: Case, **how: Any) -> Sampled:
 
 
 def _predict(
-    case: Case, split: Callable[[Trial, Sampled, list[Direction]], dict[Key, Changes]], draws: int
-) -> dict[Key, PredictedUpdate]:
-    sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
+    case: Case, split: Callable[[Changed, list[Direction]], dict[str, Changes]], draws: int
+) -> dict[str, PredictedUpdate]:
+    sizes: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with fitting_threads(case.settings):
         for draw in range(draws):
-            squares: dict[Key, list[Tensor]] = {}
+            squares: dict[str, list[Tensor]] = {}
             for index, places in enumerate(places_in(draw, draws)):
                 sampled = _sampled(case, places=places, index=index)
                 trial = Trial(sampled, draw=draw, copies=COPIES)
-                directions = _sampled_directions(trial, sampled)
-                for key, changes in split(trial, sampled, directions).items():
+                directions = directions_of(trial, sampled.is_sampled)
+                for key, changes in split(partial(_changes, trial, sampled), directions).items():
                     squares.setdefault(key, []).append(_square(trial, changes))
             for key, rows in squares.items():
                 sizes.setdefault(key, []).append(_root(torch.cat(rows, dim=1)))
@@ -158,30 +138,17 @@ def places_in(draw: int, draws: int) -> tuple[tuple[float, float], ...]:
     return (start, start + apart), (1 - start - apart, 1 - start)
 
 
-def _sampled_directions(trial: Trial, sampled: Sampled) -> list[Direction]:
-    parts = {part.name: part for part in trial.model.constants.parts}
-
-    def chosen(d: Description) -> bool:
-        if d.part not in parts:
-            return False
-        return d.layer is None or sampled.copy_of(parts[d.part], d.layer) is not None
-
-    return directions_of(trial, chosen)
-
-
 def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> Changes:
     """What the steps of every sampled layer change, and of a final norm."""
-    parts = {part.name: part for part in trial.model.constants.parts}
+    layers = {part.name: float(part.layers) for part in trial.model.constants.parts}
     alike: dict[tuple[str, bool], dict[int, list[Direction]]] = {}
     for direction in directions:
-        d = direction[1]
-        assert d.part is not None
-        copy = 0 if d.layer is None else sampled.copy_of(parts[d.part], d.layer)
-        assert copy is not None
+        d, copy = direction[1], sampled.copy_of(direction[1])
+        assert d.part is not None and copy is not None
         alike.setdefault((d.part, d.layer is not None), {}).setdefault(copy, []).append(direction)
     return {
         (part, inside): [
-            (float(parts[part].layers) if inside else 1.0, change_along(trial, copies[c]))
+            (layers[part] if inside else 1.0, change_along(trial, copies[c]))
             for c in sorted(copies)
         ]
         for (part, inside), copies in alike.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -26,7 +27,7 @@ from deepnet_theory.laboratory.judging import (
     varies_alone,
 )
 from deepnet_theory.laboratory.runs import Ended
-from deepnet_theory.laboratory.settings import Depth, depth_key
+from deepnet_theory.laboratory.settings import Depth, depth_key, listed
 from deepnet_theory.laboratory.statistics import (
     CONFIDENCE,
     Array,
@@ -66,26 +67,22 @@ def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
 
     ``1e-4:1e-2:9`` are nine. Raises :class:`InputError` for anything else.
     """
-    grid = set[float]()
-    try:
-        for item in rates.split(",") if isinstance(rates, str) else rates:
-            grid |= _range(item) if isinstance(item, str) and ":" in item else {float(item)}
-    except (TypeError, ValueError, ArithmeticError):
-        grid.clear()
+    grid = list[float]()
+    with suppress(TypeError, ValueError, ArithmeticError):
+        grid = listed(rates, float, _range)
     if not grid or not all(0 < rate <= LARGEST for rate in grid):
         raise InputError(
             f"the rates {shown(rates)} are not positive numbers, such as 1e-4,1e-3, nor rising "
             "ranges LOW:HIGH or LOW:HIGH:NUMBER, such as 1e-4:1e-2"
         )
-    return tuple(sorted(grid))
+    return tuple(grid)
 
 
-def _range(text: str) -> set[float]:
-    first, last, *count = text.split(":")
+def _range(first: str, last: str, *count: str) -> set[float]:
     low, high = float(first), float(last)
     number = int(*count) if count else 1 + max(1, round(math.log2(high / low)))
     if not (0 < low < high <= LARGEST and 2 <= number <= 1000):
-        raise ValueError(text)
+        raise ValueError(first)
     return {float(f"{low * (high / low) ** (i / (number - 1)):.6g}") for i in range(number)}
 
 
@@ -116,18 +113,25 @@ def with_best(curves: Sequence[Curve], baseline: float) -> list[Curve]:
         least = _lowest(c.losses) if c.rates else 0
         if middle in c.rates and abs(least - c.rates.index(middle)) <= 1:
             least = c.rates.index(middle)
-        three = slice(max(0, least - 1), least + 2)
-        x, y = np.log(c.rates[three]), np.array(c.values[three])  # (rates,), (rates, seeds)
+        x, y, centre = _three(c, least)
         whole = not c.finding and len(x) == FEWEST_RATES and (y < baseline).all()
-        bends = np.polyfit(x - x.mean(), y, 2)[0] if whole else np.zeros(1)
+        bends = np.polyfit(x, y, 2)[0] if whole else np.zeros(1)
         if not bends.mean() > 0:
             return [_on_grid(c) for c in curves]
-        windows.append((x - x.mean(), y, float(x.mean()), bends))
+        windows.append((x, y, centre, bends))
     a, found = float(np.mean([bends for *_, bends in windows])), []
     for c, (x, y, centre, _) in zip(curves, windows, strict=True):
         b, level = np.polyfit(x, y - a * x[:, None] ** 2, 1)
         found.append(_with(c, np.exp(centre - b / (2 * a)), level - b**2 / (4 * a)))
     return found
+
+
+def _three(c: Curve, least: int) -> tuple[Array, Array, float]:
+    """Three rates about one, as log η around its mean, the losses (rates, seeds), and that mean."""
+    three = slice(max(0, least - 1), least + 2)
+    x = np.log(c.rates[three])
+    centre = float(x.mean()) if len(x) else math.nan
+    return x - centre, np.array(c.values[three]), centre
 
 
 def _with(c: Curve, best: Array, losses: Array, slack: float = 0.0) -> Curve:
@@ -207,11 +211,10 @@ def transfers(verdict: Verdict, cost: Estimate, most: float) -> Verdict:
 
 def of_a_factor(curve: Curve) -> float:
     """The loss by a rate that is off by √2, by the parabola about the lowest; NaN without one."""
-    three = slice(max(0, (least := _lowest(curve.losses)) - 1), least + 2)
-    x, y = np.log(curve.rates[three]), np.array(curve.losses[three])
+    x, y, _ = _three(curve, _lowest(curve.losses))
     if len(x) < FEWEST_RATES or not np.isfinite(y).all():
         return math.nan
-    return float(np.polyfit(x, y, 2)[0]) * STEP**2
+    return float(np.polyfit(x, y, 2)[0].mean()) * STEP**2
 
 
 def judged(

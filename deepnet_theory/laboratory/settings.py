@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy
@@ -26,6 +26,7 @@ from deepnet_theory.processes.jobs import cores, require_processes
 from deepnet_theory.runtime import machine
 from deepnet_theory.runtime.machine import device_called
 
+T = TypeVar("T")
 Depth = dict[str, int]
 MOST_WIDTH = 2**20
 FEWEST = 3  # widths that show whether a line is one
@@ -97,43 +98,49 @@ def _activations(settings: Settings) -> int:
 # ---- depths and widths ----
 
 
+def listed(asked: Any, one: Callable[[Any], T], between: Callable[..., Iterable[T]]) -> list[T]:
+    """The items of a sequence, or of a text with commas, sorted, once each; ``a:b`` is a range."""
+    found = set[T]()
+    for item in asked.split(",") if isinstance(asked, str) else asked:
+        ranged = isinstance(item, str) and ":" in item
+        found.update(between(*item.split(":")) if ranged else [one(item)])
+    return sorted(found)  # type: ignore[type-var]
+
+
 def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, ...]:
     """The depths of a text or of a sequence, sorted, without repetition.
 
     An item is a number of layers, or a pair ``NxM``, tuple or mapping where the stack has two
     parts; ``a:b`` are depths in equal ratios close to 2. Raises :class:`InputError`.
     """
-    found: set[tuple[int, ...]] = set()
+
+    def one(item: object) -> tuple[int, ...]:
+        depth = item.replace("x", ",") if isinstance(item, str) else cast(DepthLike, item)
+        return tuple(parse_depth(depth, stack).values())
+
+    def between(*ends: str) -> Iterator[tuple[int, ...]]:
+        if len(ends) != 2 or len(stack.parts) > 1:
+            raise InputError(f"{':'.join(ends)!r} is no range")
+        (first,), (last,) = map(one, map(str.strip, ends))
+        if last <= first:
+            raise InputError(f"the range from {first} to {last} does not rise")
+        steps = max(1, round(math.log2(last / first)))
+        ratio = (last / first) ** (1 / steps)
+        yield from ((round(first * ratio**i),) for i in range(steps))
+        yield (last,)
+
     try:
-        items = depths.split(",") if isinstance(depths, str) else list(depths)
-    except TypeError:
-        raise InputError(f"the depths {written(depths)} are not a list") from None
-    try:
-        for item in items:
-            if isinstance(item, str) and ":" in item and len(stack.parts) == 1:
-                found.update((n,) for n in _geometric(item, stack))
-            else:
-                one = item.replace("x", ",") if isinstance(item, str) else cast(DepthLike, item)
-                found.add(tuple(parse_depth(one, stack).values()))
+        found = listed(depths, one, between)
         if not found:
             raise InputError("it is empty")
+    except TypeError:
+        raise InputError(f"the depths {written(depths)} are not a list") from None
     except InputError as why:
         form = "8x6,16x6 (encoder x decoder layers)" if len(stack.parts) > 1 else "8,16 or 8:1000"
         raise InputError(
             f"the depths {written(depths)} cannot be read: {why}; a list is {form}"
         ) from None
-    return tuple(dict(zip(stack.depths, depth, strict=True)) for depth in sorted(found))
-
-
-def _geometric(text: str, stack: Stack) -> list[int]:
-    """The depths of a range, in equal ratios close to 2."""
-    ends = (parse_depth(end.strip(), stack) for end in text.split(":", 1))
-    first, last = (n for end in ends for n in end.values())
-    if last <= first:
-        raise InputError(f"the range from {first} to {last} does not rise")
-    steps = max(1, round(math.log2(last / first)))
-    ratio = (last / first) ** (1 / steps)
-    return [*(round(first * ratio**i) for i in range(steps)), last]
+    return tuple(dict(zip(stack.depths, depth, strict=True)) for depth in found)
 
 
 def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[int, ...]:
@@ -141,16 +148,20 @@ def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[
 
     Sorted, once each. Raises :class:`InputError` for anything else, and for less than ``fewest``.
     """
-    several: set[int] = set()
-    try:
-        for item in widths.split(",") if isinstance(widths, str) else widths:
-            first, _, last = str(item).partition(":")
-            width, end = _width(first), _width(last or first)
-            while width <= end:
-                several.add(width)
-                width *= 2
-    except (TypeError, ValueError):
-        several.clear()
+
+    def one(item: object) -> int:
+        word = str(item).strip()
+        if not (word.isascii() and word.isdigit() and 2 <= int(word[:9]) <= MOST_WIDTH):
+            raise ValueError(word)
+        return int(word[:9])
+
+    def between(first: str, last: str) -> list[int]:
+        low, high = one(first), one(last)
+        return [low << i for i in range((high // low).bit_length())]
+
+    several = list[int]()
+    with suppress(TypeError, ValueError):
+        several = listed(widths, one, between)
     if not several:
         raise InputError(
             f"the widths {written(widths)} cannot be read: valid are whole numbers from 2 to "
@@ -160,28 +171,12 @@ def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[
         raise InputError(
             f"the widths {written(widths)} give no exponent: {fewest} or more are needed"
         )
-    return tuple(sorted(several))
-
-
-def _width(word: str) -> int:
-    word = word.strip()
-    if not (word.isascii() and word.isdigit() and 2 <= int(word[:9]) <= MOST_WIDTH):
-        raise ValueError(word)
-    return int(word[:9])
+    return tuple(several)
 
 
 def depth_key(depth: Mapping[str, int]) -> str:
     """A depth as text, ``8`` or ``8x6``: the key of its measurements."""
     return "x".join(str(n) for n in depth.values())
-
-
-def spread(depths: Sequence[Depth]) -> tuple[Depth, ...]:
-    """Of each number of layers the lowest, the highest, and every second one between them."""
-    kept = {}
-    for symbol in depths[0]:
-        numbers = sorted({depth[symbol] for depth in depths})
-        kept[symbol] = {numbers[0], *numbers[::-2]}
-    return tuple(d for d in depths if all(d[symbol] in kept[symbol] for symbol in d))
 
 
 def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[Depth, ...]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from deepnet_theory.definitions.measurement import Estimate
 from deepnet_theory.definitions.outcome import Verdict
 
 CONFIDENCE = 0.95
@@ -40,10 +42,6 @@ class Interval:
         if self.outside(low, high):
             return Verdict.REFUTED
         return Verdict.SUPPORTED if self.within(low, high) else Verdict.UNDECIDED
-
-    def widened(self, by: float) -> Interval:
-        low, high = self.low - by, self.high + by
-        return Interval(self.estimate, low, high, self.slack + by)
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -82,6 +80,21 @@ def positive_interval(samples: Sequence[float] | Array, confidence: float = CONF
     with np.errstate(over="ignore"):
         factor = float(np.exp((linear.high - mean) / mean))
     return Interval(mean, mean / factor, mean * factor)
+
+
+def table(rows: Iterable[Sequence[float]]) -> Array:
+    """Values by depth as (seeds, depths)."""
+    return np.array(list(rows), dtype=float).T
+
+
+def estimated(
+    at: dict[str, Any], values: tuple[float, ...],
+    predicted: tuple[float, float, float] | None = None, finding: str = "",
+    confidence: float = CONFIDENCE,
+) -> Estimate:  # fmt: skip
+    """The mean of positive values of seeds, with its interval."""
+    interval = positive_interval(values, confidence).numbers
+    return Estimate(at, *interval, predicted, values, finding)
 
 
 def ratio_interval(y: Array, x: Array) -> Interval:
@@ -174,12 +187,12 @@ def fit_exponent(
             break
         starts.pop(0)
     deep = d >= starts[0]
-    interval = t_interval(slopes_where(deep), confidence)
+    slope = t_interval(slopes_where(deep), confidence)
+    by = 0.0
     if any(slack):
         # a slope is the sum of weights times values: each may be off to its worst side
-        weights = slopes_where(deep, np.eye(len(d)))
-        interval = interval.widened(float(np.abs(weights) @ np.asarray(slack)))
-    return Fit(interval, starts[0])
+        by = float(np.abs(slopes_where(deep, np.eye(len(d)))) @ np.asarray(slack))
+    return Fit(Interval(slope.estimate, slope.low - by, slope.high + by, by), starts[0])
 
 
 def judge(

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.discovery import choose
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import Direction, Sizes, size_along
 from deepnet_theory.laboratory.stepping import arriving, backward, only
-from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.laboratory.trial import Case, Trial
 from deepnet_theory.runtime import described
 from deepnet_theory.runtime.branches import Attention, Branch, FeedForward, GatedFeedForward
 from deepnet_theory.runtime.linear import Norm

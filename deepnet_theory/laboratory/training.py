@@ -1,9 +1,15 @@
-"""The builder's models in training: one after another, on windows of a text."""
+"""Training runs of the builder's models, and your own, one at each size and rate.
+
+``train_setup(depth, width, lr, seed)`` gives ``step()``, which trains once, and ``evaluate()``,
+whose lowest number is the best. A plain factory of models is trained on text with an optimizer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -13,17 +19,18 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.measurement import sized
 from deepnet_theory.definitions.optimizer import Optimizer
-from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.placement import placement
-from deepnet_theory.laboratory.common_mode import CommonMode, is_taken, watching
+from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
+from deepnet_theory.laboratory.measuring import default_dtype
+from deepnet_theory.laboratory.model_steps import FirstStep, first_step, follow
 from deepnet_theory.laboratory.optimum import require_steps
-from deepnet_theory.laboratory.runs import Ended, trained
+from deepnet_theory.laboratory.runs import CommonMode, Ended, is_taken, trained, watching
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
 from deepnet_theory.laboratory.stepping import stepping
 from deepnet_theory.laboratory.text import BYTES, Text, Windows, entropy
 from deepnet_theory.laboratory.trial import generator_for
-from deepnet_theory.models.factory import alone
+from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.models.groups import parameter_groups
 from deepnet_theory.runtime import build, machine, start_head_
 from deepnet_theory.runtime.model import Model
@@ -69,11 +76,15 @@ class Course:
 
 @dataclass(frozen=True)
 class Built:
-    """Runs of the builder's models, whose ``constants`` are known by the key of their place."""
+    """Runs of the builder's models, whose ``constants`` are known by the key of their place.
+
+    ``rho`` is the relative update of a scaled matrix, in units of the learning rate.
+    """
 
     name: str
     constants: Mapping[str, Constants]
     course: Course
+    rho: str = ""
 
     @property
     def steps(self) -> int:
@@ -99,15 +110,15 @@ class Built:
             corpus, model = course.corpus(len(constants.parts)), begun(constants, course, seed)
             groups = [{k: g[k] for k in ("params", "lr")} for g in parameter_groups(model, rate)]
             optimizer = stepping(course.optimizer)(groups, lr=rate)
-            taken = dict[int, CommonMode]()
+            taken = list[CommonMode]()
 
             def loss_at(step: int) -> Tensor:
                 windows = corpus.batch(settings.batch, generator_for(seed, f"batch {step}"))
                 idle = nullcontext(list[CommonMode]())
-                with watching(model) if is_taken(step) else idle as found:
+                with watching(model, step) if is_taken(step) else idle as found:
                     loss = cross_entropy(model, windows)
-                if found and loss.isfinite():
-                    taken[step] = found[-1]
+                if loss.isfinite():
+                    taken.extend(found)
                 return loss
 
             def update(loss: Tensor) -> None:
@@ -121,8 +132,7 @@ class Built:
                     return fmean(float(cross_entropy(model, batch)) for batch in validation)
 
             ended = trained(course.steps, loss_at, update, evaluate, baseline)
-        normed = placement(constants.placement).normalises_sum
-        return replace(ended, steps=(*taken,), taken=(*taken.values(),), normed=normed)
+        return replace(ended, taken=(*taken,))
 
 
 def begun(constants: Constants, course: Course, seed: int) -> Model:
@@ -146,3 +156,131 @@ def cross_entropy(model: nn.Module, windows: Windows) -> Tensor:
     assert targets is not None
     logits = model(tokens) if source is None else model(tokens, source)  # (batch, tokens, vocab)
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+
+UNVARIED = {"depth": 4, "width": 64}  # what a factory is given that asks for one of these alone
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Runs of a factory, ``steps`` long; ``dtype`` is torch's default one.
+
+    A factory of models alone is trained on text by ``stepped``.
+    """
+
+    factory: Factory
+    steps: int
+    dtype: torch.dtype
+    stepped: FirstStep | None = None
+    rho = ""
+
+    def train(self, place: Depth, rate: float, seed: int) -> Ended:
+        """One run in one thread; :class:`InputError` for a factory that keeps no contract."""
+        where = f"{self.name} at {sized(place)}, lr {rate:g}, seed {seed}"
+        with alone(), machine.threads(1), default_dtype(self.dtype), torch.random.fork_rng():
+            torch.manual_seed(seed)
+            try:
+                return self._trained(place, rate, seed, where)
+            except ArithmeticError as error:  # as people say that a loss is no number
+                return Ended(math.nan, None, told(error))
+
+    @property
+    def name(self) -> str:
+        return self.factory.name
+
+    def depends_on(self, place: Depth) -> object:
+        """What a run depends on beside its rate and seed; None where the code is not known."""
+        if self.stepped is not None and self.stepped.code is None:
+            return None
+        known = self.factory.depends_on("transfer", self.dtype, self.steps, self.stepped)
+        return None if known is None else (known, place)
+
+    def _trained(self, place: Depth, rate: float, seed: int, where: str) -> Ended:
+        if self.stepped is not None:  # a plain model, trained as ``measure`` follows its updates
+            made = self.factory.seeded(seed, place.get("N"), width=place.get("d"))
+            return follow(made, self.stepped, self.steps, rate, seed, watched=False)
+        with _theirs(f"{where} failed"):
+            given = self.factory.function(**self.arguments(place, rate, seed))
+        step, evaluate, *rest = _contract(given, where)
+        baseline = _number(rest[0], f"the baseline of {where}") if rest else None
+
+        def loss_at(index: int) -> float | None:
+            with _theirs(f"{where}: step() failed at step {index}", ArithmeticError):
+                loss = step()
+            return None if loss is None else _number(loss, f"{where}: step()")
+
+        def value() -> float:
+            with _theirs(f"{where}: evaluate() failed", ArithmeticError):
+                result = evaluate()
+            return _number(result, f"{where}: evaluate()")
+
+        return trained(self.steps, loss_at, lambda _: None, value, baseline)
+
+    def arguments(self, place: Depth, rate: float, seed: int) -> dict[str, Any]:
+        """What the factory takes of what there is, by name; it must take what varies."""
+        offered = {"lr": rate, "seed": seed, "steps": self.steps}
+        offered |= {name: place[s] for name, s in (("depth", "N"), ("width", "d")) if s in place}
+        takes: Mapping[str, inspect.Parameter] = {}
+        with suppress(TypeError, ValueError):
+            takes = inspect.signature(self.factory.function).parameters
+        if any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+            return offered
+        needed = [
+            n for n, p in takes.items() if p.default is p.empty and p.kind != p.VAR_POSITIONAL
+        ]
+        there = {**{name: UNVARIED[name] for name in needed if name in UNVARIED}, **offered}
+        for name, what in {"lr": "learning rate", "depth": "depth", "width": "width"}.items():
+            if name in offered and name not in takes:
+                raise InputError(
+                    f"{self.name} takes no {name}, so that its {what} cannot be varied; "
+                    "def train_setup(depth, width, lr, seed) takes each by its name, and a plain "
+                    "factory of models is trained on text with an optimizer: give one"
+                )
+        return {name: value for name, value in there.items() if name in takes}
+
+
+@contextmanager
+def _theirs(sentence: str, but: type[Exception] = MemoryError) -> Iterator[None]:
+    """Somebody's code runs within: errors ``but`` these, or of memory, end in this sentence."""
+    try:
+        with talking_aside():
+            yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, but) or ran_out_of_memory(error):
+            raise
+        raise InputError(f"{sentence}: {told(error)}") from error
+
+
+def _contract(given: object, where: str) -> tuple[Any, ...]:
+    """The functions step and evaluate, and the baseline where there is one."""
+    if isinstance(given, tuple) and len(given) in (2, 3) and all(map(callable, given[:2])):
+        return given
+    raise InputError(
+        f"{where} gives {shown(given)}; it should end in: return step, evaluate; two functions, "
+        "and behind them the baseline where one is known, what a model has that ignores its input"
+    )
+
+
+def _number(value: object, what: str) -> float:
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        pass
+    raise InputError(f"{what} gives {shown(value)}, which is no number")
+
+
+def setup_of(
+    train_setup: Callable[..., object] | str, steps: int, place: Depth, optimizer: object = None,
+    update: str | None = None,
+) -> Setup:  # fmt: skip
+    """The runs of a factory, as :func:`~deepnet_theory.cli.experiments.transfer` takes it.
+
+    Raises :class:`InputError` for what cannot be trained at such a place.
+    """
+    require_steps(steps)
+    stepped = None if optimizer is update is None else first_step(optimizer, update)
+    setup = Setup(factory_of(train_setup), steps, torch.get_default_dtype(), stepped)
+    if stepped is None:  # a factory of models says by itself what it lacks
+        setup.arguments(place, 0.0, 0)
+    return setup

@@ -6,11 +6,12 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import count, product
+from itertools import chain, count, product
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Annotated, Any, Unpack
 
 import torch
@@ -28,9 +29,9 @@ from deepnet_theory.definitions.measurement import (
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, Option
-from deepnet_theory.laboratory.common_mode import warning
 from deepnet_theory.laboratory.measuring import (
     MOST_SEEDS,
+    alike,
     cost_of,
     of_all,
     require_known,
@@ -45,12 +46,11 @@ from deepnet_theory.laboratory.optimum import (
     wanted_rates,
     with_best,
 )
-from deepnet_theory.laboratory.runs import Ended, run_of
+from deepnet_theory.laboratory.runs import Ended, run_of, warning
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
-from deepnet_theory.laboratory.setups import Setup
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
-from deepnet_theory.laboratory.training import Built, Course
+from deepnet_theory.laboratory.training import Built, Course, Setup
 from deepnet_theory.processes.jobs import (
     Job,
     Work,
@@ -62,59 +62,43 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called
 
 LONG = 10_000  # steps of one layer; below it a process takes longer to start than to help
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What is trained under the name of its closure."""
-
-    closure: str
-    rho: str
-    trainer: Built | Setup
-
-
-Grid = dict[tuple[tuple[str, float], int], Ended]  # a candidate's runs: place and rate, and seed
+Trainers = Mapping[str, Built | Setup]  # by the name of a closure or a rule
+Rows = list[dict[float, list[Ended]]]  # of each place by rate, where all seeds have ended
 
 
 def train_all(
-    trainers: Mapping[str, Built | Setup], places: Sequence[Depth], rates: Sequence[float],
+    trainers: Trainers, places: Sequence[Depth], rates: Sequence[float],
     seeds: Sequence[int], work: Work,
-) -> tuple[dict[str, Grid], str]:  # fmt: skip
+) -> tuple[dict[str, Rows], str]:  # fmt: skip
     """Every trainer at every place with every rate and seed; and why it ended early."""
-    grids: dict[str, Grid] = {name: {} for name in trainers}
     cache = work["cache"] = cache_of(work.get("cache"))
-    jobs = [
-        Job(
-            f"{names[0]}, {one.name} at {sized(place)}, lr {rate:g}",
-            cost_of(place),
-            partial(one.train, place, rate, seed),
-            partial(_into, [grids[name] for name in names], ((depth_key(place), rate), seed)),
-            None if known is None else (known, rate, seed),
-        )
-        for place in places
-        for names in alike_at(place, trainers)
-        for one in [trainers[names[0]]]
-        for known in [None if cache is None else one.depends_on(place)]
-        for rate, seed in product(rates, seeds)
-    ]
+    found, jobs = dict[tuple[object, int], Ended](), list[Job]()
+    groups = [(place, names) for place in places for names in alike_at(place, trainers)]
+    for place, (name, *_) in groups:
+        one = trainers[name]
+        known = None if cache is None else one.depends_on(place)
+        for rate, seed in product(rates, seeds):
+            what = f"{name}, {one.name} at {sized(place)}, lr {rate:g}"
+            keep = partial(found.__setitem__, ((name, sized(place), rate), seed))
+            on = None if known is None else (known, rate, seed)
+            jobs.append(Job(what, cost_of(place), partial(one.train, place, rate, seed), keep, on))
     if work.get("processes", 1) is None:
-        layers = sum(
-            n for place in places for symbol, n in {"N": 1, **place}.items() if symbol != "d"
-        )
+        layers = sum(place.get("N", 1) for place in places)
         steps = layers * len(rates) * len(seeds) * sum(one.steps for one in trainers.values())
         work["processes"] = cores() if steps >= LONG and not torch.cuda.is_available() else 1
     stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
-    if stopped and stopped != INTERRUPTION and not any(grids.values()):
+    if stopped and stopped != INTERRUPTION and not found:
         raise InputError(stopped)
-    return grids, stopped
+    rows = {name: Rows() for name in trainers}
+    for place, names in groups:
+        keys = {rate: (names[0], sized(place), rate) for rate in rates}
+        row = {rate: runs for rate, key in keys.items() if (runs := of_all(seeds, found, key))}
+        for name in names:
+            rows[name].append(row)
+    return rows, stopped
 
 
-def _into(grids: Sequence[Grid], key: tuple[tuple[str, float], int], ended: Ended) -> None:
-    for grid in grids:
-        grid[key] = ended
-
-
-def alike_at(place: Depth, trainers: Mapping[str, Built | Setup]) -> list[list[str]]:
+def alike_at(place: Depth, trainers: Trainers) -> list[list[str]]:
     """The names of the trainers, those together that train the same model at a place."""
     found = list[tuple[object, list[str]]]()
     for name, one in trainers.items():
@@ -127,11 +111,10 @@ def alike_at(place: Depth, trainers: Mapping[str, Built | Setup]) -> list[list[s
 
 
 def planned(
-    rule: Candidate, rivals: Sequence[Candidate], left_out: Sequence[str],
-    places: Sequence[Depth], rates: str | Iterable[float], seeds: int,
+    trainers: Trainers, left_out: Sequence[str], places: Sequence[Depth],
+    rates: str | Iterable[float], seeds: int,
 ) -> Plan:  # fmt: skip
     """What :func:`transfer_of` would train; a run that several rules share is the first one's."""
-    trainers = {one.closure: one.trainer for one in (rule, *rivals)}
     first = Counter(names[0] for place in places for names in alike_at(place, trainers))
     asked = wanted_rates(rates)
     runs = {name: first[name] * len(asked) * seeds for name in trainers}
@@ -143,11 +126,11 @@ def planned(
 def transfer_of(
     of: dict[str, Any],
     settings: dict[str, Any],
-    candidates: Sequence[Candidate],
+    candidates: Trainers,
     places: Sequence[Depth],
     rates: str | Iterable[float],
     device: str,
-    rivals: Sequence[Candidate] = (),
+    rivals: Trainers = MappingProxyType({}),
     **work: Unpack[Work],
 ) -> Result:
     """Train every candidate at every place with every rate, and say which rates transfer.
@@ -160,33 +143,26 @@ def transfer_of(
     began = time.perf_counter()
     rates = wanted_rates(rates)
     seeds = seeds_from(settings["seed"], settings["seeds"])
-    trainers = {one.closure: one.trainer for one in (*candidates, *rivals)}
-    grids, stopped = train_all(trainers, places, rates, seeds, work)
-    known = [e.baseline for g in grids.values() for e in g.values() if e.baseline is not None]
+    trainers = {**candidates, **rivals}
+    trained, stopped = train_all(trainers, places, rates, seeds, work)
+    every = chain(*(runs for rows in trained.values() for row in rows for runs in row.values()))
+    known = [one.baseline for one in every if one.baseline is not None]
     baseline = fmean(known) if known else None
     level = math.inf if baseline is None else baseline
     warnings, closures = list[str](), list[ClosureTransfer]()
-    for candidate in (*candidates, *rivals):
-        grid = grids[candidate.closure]
-        rows = [
-            {
-                rate: runs
-                for rate in rates
-                if (runs := of_all(seeds, grid, (depth_key(place), rate)))
-            }
-            for place in places
-        ]
+    for name, trainer in trainers.items():
+        rows = trained[name]
         losses = [[one.value for one in runs] for row in rows for runs in row.values()]
         finite = [v for v in losses if all(map(math.isfinite, v))]
-        alike = bool(finite) and len(seeds) > 1 and all(len({*v}) == 1 for v in finite)
-        warnings += _warnings(candidate.trainer.name, places, rows, alike * len(seeds))
-        if alike:
+        same = bool(finite) and len(seeds) > 1 and all(len({*v}) == 1 for v in finite)
+        warnings += _warnings(trainer.name, places, rows, same * len(seeds))
+        if same:
             rows = [{rate: runs[:1] for rate, runs in row.items()} for row in rows]
         drawn = [curve_of(p, row, rates, level) for p, row in zip(places, rows, strict=True)]
         curves = with_best(drawn, level)
-        held_against = closures[0].curves[-1] if candidate in rivals else None
+        held_against = closures[0].curves[-1] if name in rivals else None
         exponents, cost, gap, verdict = judged(curves, level, held_against)
-        told = candidate.closure, candidate.rho, tuple(curves), exponents, cost, verdict, gap
+        told = name, trainer.rho, tuple(curves), exponents, cost, verdict, gap
         closures.append(ClosureTransfer(*told))
     beside, power = closures[len(candidates) :], None
     verdict, because = closures[0].verdict, ""
@@ -210,7 +186,7 @@ def transfer_of(
 
 
 def _warnings(
-    name: str, places: Sequence[Depth], rows: Sequence[Mapping[float, Sequence[Ended]]], alike: int
+    name: str, places: Sequence[Depth], rows: Sequence[Mapping[float, Sequence[Ended]]], same: int
 ) -> Iterator[str]:
     """How many runs ended early and why the first did, and whether the seeds are alike."""
     runs = [
@@ -225,11 +201,8 @@ def _warnings(
             f"{len(early)} of {len(runs)} runs diverged; the first, of {name} at {sized(place)}, "
             f"lr {rate:g}, seed {index}: {one.why}"
         )
-    if alike:
-        yield (
-            f"{name} gives the same at all {alike} seeds (does it set a seed itself, or take "
-            "none?): the first seed alone counts, and one gives no interval"
-        )
+    if same:
+        yield alike(f"{name} gives the same", same)
 
 
 # ---- one rate: a short training ----
@@ -285,8 +258,8 @@ def train(
     own = f"{constants.placement}, the constants' rule"
     rules = {own: causal(constants), PLAIN: causal(plain(constants))}
     trainers = {n: Built(n, {depth_key(place): c}, course) for n, c in rules.items()}
-    grids, stopped = train_all(trainers, [place], [lr], drawn, work)
-    ended = [of_all(drawn, grids[n], (depth_key(place), lr)) for n in rules]
+    trained, stopped = train_all(trainers, [place], [lr], drawn, work)
+    ended = [trained[name][0].get(lr, []) for name in rules]
     runs = tuple(run_of(n, place, each) for n, each in zip(rules, ended, strict=True))
     finished = sum(map(bool, ended))
     if stopped == INTERRUPTION and not finished:
@@ -295,11 +268,6 @@ def train(
         (Verdict.UNDECIDED, f"{stopped}: {finished} of 2 runs were finished")
         if stopped
         else compared(runs[0], runs[1], corpus.baseline)
-    )
-    told = (
-        (run.rule, warning(each[0].normed, run))
-        for run, each in zip(runs, ended, strict=True)
-        if each
     )
     rows = constants.origin.get("rows")  # of a file, which may say anything there
     network = {n: getattr(constants, n) for n in ("optimizer", "placement", "stack")}
@@ -318,7 +286,11 @@ def train(
         verdict=verdict,
         provenance=provenance(
             began, sizes.torch_device, stopped,
-            [f"{rule}: {sentence}" for rule, sentence in told if sentence],
+            [
+                f"{name}: {sentence}"
+                for name, each in zip(rules, ended, strict=True)
+                if (sentence := warning(t for one in each for t in one.taken))
+            ],
         ),
         runs=runs, baseline=corpus.baseline, because=because,
     )  # fmt: skip

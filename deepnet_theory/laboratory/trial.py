@@ -1,25 +1,211 @@
-"""A trial: the stacks of all seeds at one depth, with the data that they see."""
+"""A case, a rule at one depth; and its trial, the stacks of all seeds with the data they see."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deepnet_theory.definitions.sublayer import STEPPED, Role
-from deepnet_theory.laboratory.case import VOCAB, Case
-from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.definitions.constants import Architecture, Constants, PartConstants, Placed
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.rule import Rule, RuleEntry
+from deepnet_theory.definitions.scheme import Scheme, SchemePart
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import STEPPED, Role, sublayer
+from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
 from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.text import text_windows
 from deepnet_theory.models.step import update
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
+
+VOCAB = 256  # bytes
+
+
+@dataclass(frozen=True)
+class Case:
+    """The stack of ``selection`` under ``rule`` at one ``depth``, on what ``settings`` say.
+
+    A published ``scheme`` stands in place of the rule, with each layer's own equation and numbers.
+    """
+
+    selection: Selection
+    rule: Rule
+    depth: Depth
+    settings: Settings
+    scheme: Scheme | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def constants(self) -> Constants:
+        """The constants of the stack, in the settings' sizes.
+
+        Raises :class:`~deepnet_theory.definitions.outcome.InputError` where the rule has no
+        positive, finite value, or says nothing of a sublayer.
+        """
+        sizes = Architecture(
+            width=self.settings.width,
+            heads=self.settings.heads,
+            ffn_ratio=self.settings.ffn_ratio,
+            vocab=VOCAB,
+            activation=self.settings.activation,
+        )
+        scheme = self.scheme
+        if scheme is None:
+            return Constants.of(self.selection, self.rule, self.depth, sizes)
+        alike = Rule(scheme.name, tuple(RuleEntry(p.name, "*", "1", "1") for p in scheme.parts))
+        constants = Constants.of(self.selection, alike, self.depth, sizes)
+        rates = {role: scheme.value(text, **self.depth) for role, text in scheme.rates.items()}
+        parts = (replace(p, multipliers=rates) for p in constants.parts)
+        return replace(constants, parts=tuple(parts))
+
+    def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
+        """The sublayers of one layer of a part, from 0; of a block of them, its middle."""
+        if self.scheme is None:
+            return [Placed(self.selection.the_placement, s) for s in part.sublayers]
+        return self.scheme.layer_at(self._of_scheme(part.name), index + 1, **self.depth)
+
+    def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
+        """The layers of a part that have parameters of their own, from the bottom to the top."""
+        return [self.layer(part, index) for index in range(part.layers)]
+
+    def input_size(self, part: str) -> float:
+        if self.scheme is None:
+            return 1.0
+        return self.scheme.value(self._of_scheme(part).embedding, **self.depth)
+
+    def _of_scheme(self, part: str) -> SchemePart:
+        assert self.scheme is not None
+        return next(p for p in self.scheme.parts if p.name == part)
+
+    @property
+    def normalises(self) -> bool:
+        """Whether a norm stands on the stream in every layer."""
+        if self.scheme is not None:
+            return self.scheme.placement.normalises_sum
+        return self.selection.the_placement.normalises_sum
+
+    @property
+    def select(self) -> dict[str, object]:
+        """What was selected, as plain data; a scheme's placement has a name, or is its equation."""
+        select = self.selection.to_dict()
+        if self.scheme is None:
+            return select
+        placement = self.scheme.named_placement or self.scheme.equation
+        return {**select, "placement": placement, "scheme": self.scheme.name}
+
+    @property
+    def alike(self) -> bool:
+        """Whether layers have one equation and the same sublayers: m of them are one, √m as large.
+
+        No law of such a block is known where the stream is multiplied and neither a norm nor the
+        branch's own weight takes it back, or where a layer depends on its index.
+        """
+        if self.scheme is None:
+            return True
+        x, branch = self.scheme.placement.coefficients(2.0)
+        kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
+        indexed = any(part.indexed for part in self.scheme.parts)
+        return not indexed and (kept or self.normalises)
+
+    @property
+    def eta_factor(self) -> float:
+        return self.rule.eta_at(**self.depth)
+
+    @property
+    def branches(self) -> str:
+        """What the generator of the branch weights is called: they are drawn for one depth."""
+        return f"branches {depth_key(self.depth)}"
+
+
+SAMPLED = 2  # layers of a part: the least that have a product of two layers' changes
+# A layer by itself is 7 % short of post-LN under SGD at 8 layers, where S·r² is 1/4, and a quarter
+# short of sandwich-LN, where it is 1: the blocks take that in to first order in S·r².
+NEAR = 1.5  # up to this S·r² a block between two sampled layers is one layer
+
+
+class Group(NamedTuple):
+    """One layer of the short stack: the ``copy``-th sampled one, or a block for ``layers``."""
+
+    copy: int | None
+    layers: float
+
+
+@dataclass(frozen=True)
+class Sampled(Case):
+    r"""Two layers of each part of a case, at relative ``places`` u ≤ v, between blocks.
+
+    The L − 2 others are shared out as u : v − u : 1 − v, and m of them are one layer with branches
+    :math:`\sqrt m` times as large, as independent branches add up to: the size does not depend on
+    the depth. ``index`` tells draws of branch weights apart; the same ones are drawn at every
+    depth.
+    """
+
+    places: tuple[float, float] = (1 / 3, 2 / 3)
+    index: int = 0
+
+    def groups(self, layers: int) -> Iterator[Group]:
+        count = min(SAMPLED, layers)
+        ends = (0.0, *self.places[:count], 1.0)
+        for copy in range(count + 1):
+            if (others := (layers - count) * (ends[copy + 1] - ends[copy])) > 0:
+                yield Group(None, others)
+            if copy < count:
+                yield Group(copy, 1.0)
+
+    def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
+        layers, below = [], 0.0
+        for group in self.groups(part.layers):
+            whole = self.layer(part, max(0.0, below + (group.layers - 1) / 2))
+            if group.copy is None:
+                whole = [_standing_for(s, group.layers) for s in whole]
+            layers.append(whole)
+            below += group.layers
+        return layers
+
+    def copy_of(self, d: Description) -> int | None:
+        """Which sampled layer a parameter is in; 0 for a final norm, None for all others."""
+        layers = {part.name: part.layers for part in self.constants.parts}.get(d.part or "")
+        if layers is None or d.layer is None:
+            return None if layers is None else 0
+        return list(self.groups(layers))[d.layer].copy
+
+    def is_sampled(self, d: Description) -> bool:
+        return self.copy_of(d) is not None
+
+    @property
+    def branches(self) -> str:
+        """The same draws at every depth: what differs between two depths is the depth."""
+        return f"sampled layers {self.index}"
+
+
+def _standing_for(placed: Placed, layers: float) -> Placed:
+    """The sublayer whose branch is as large as that of several together."""
+    where, s = placed
+    size = math.sqrt(layers)
+    weighted = where.coefficients(s.alpha)[0] != 1 and not where.normalises_sum
+    # a branch that is normalised does not feel its gains; a stream weighted against its branch
+    # keeps its variance where alpha says it
+    if "output" in where.norms or weighted:
+        return placed._replace(constants=replace(s, alpha=_weaker(where, s.alpha, size)))
+    last = sublayer(s.kind).scaled[-1].name
+    gains = {**s.gains, last: s.gain(last) * size}
+    return placed._replace(constants=replace(s, gains=gains))
+
+
+def _weaker(where: Placement, alpha: float, size: float) -> float:
+    """The α of a branch that is ``size`` times as large against the stream.
+
+    What multiplies the stream over what multiplies the branch is affine in α: α itself, or α − 1.
+    """
+    first, second, its = (x / branch for x, branch in map(where.coefficients, (1.0, 2.0, alpha)))
+    return 1 + (its / size - first) / (second - first)
 
 
 def gaussian_tokens(
@@ -119,7 +305,6 @@ class Trial:
         self._described = list(described(self.model))
         self._draw()
         self.see(batch)
-        self.eta_factor = case.eta_factor
         self.rates = {id(p): self._rate(d) for p, d in self._described}
 
     @torch.no_grad()
@@ -169,27 +354,26 @@ class Trial:
         return losses.view(self.seeds, -1).mean(dim=1)
 
     def _rate(self, d: Description) -> float:
-        if d.part is None or d.sublayer is None:
-            return 1.0
-        return self.model.constants.parameter(d.part, d.sublayer, d.name, d.role).rate
+        own = 1.0
+        if d.part is not None and d.sublayer is not None:
+            own = self.case.constants.parameter(d.part, d.sublayer, d.name, d.role).rate
+        return self.case.eta_factor * own
 
     def rate(self, parameter: nn.Parameter) -> float:
         """What the rule multiplies the learning rate of one parameter by, κ included."""
-        return self.eta_factor * self.rates[id(parameter)]
+        return self.rates[id(parameter)]
 
-    def parameters(
-        self, roles: Iterable[Role] | None = None
-    ) -> list[tuple[nn.Parameter, Description]]:
-        wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
-        return [(p, d) for p, d in self._described if d.role in wanted]
+    def parameters(self) -> list[tuple[nn.Parameter, Description]]:
+        """The parameters that are stepped."""
+        return [(p, d) for p, d in self._described if d.role in STEPPED[self.settings.step]]
 
     def change(self, parameter: nn.Parameter, gradient: Tensor) -> Tensor:
-        """The update of one parameter that this gradient makes, per unit of the learning rate."""
+        """The update of a parameter by this gradient, per unit of the learning rate."""
         expression = self.selection.the_optimizer.expression
         return update(expression, self.rate(parameter), gradient, parameter.detach())
 
     def changes(self, parameters: Sequence[nn.Parameter]) -> dict[int, Tensor]:
-        """The update of each of these parameters, per unit of the learning rate, by its ``id``."""
+        """:meth:`change` of each of these parameters by its ``id``."""
         found = dict[int, Tensor]()
 
         def take(p: nn.Parameter, gradient: Tensor) -> None:

@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
+from itertools import chain, pairwise
 from statistics import fmean
-from typing import Any, Unpack
-
-import numpy as np
+from typing import Any, NamedTuple, Unpack, cast
 
 from deepnet_theory.definitions.assumption import Assumption
 from deepnet_theory.definitions.measurement import (
@@ -29,25 +28,22 @@ from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import NEAR, Case
 from deepnet_theory.laboratory.judging import (
-    ALL,
     judge_assumption,
     judge_exponent,
     plan_exponents,
     power_deep_down,
 )
-from deepnet_theory.laboratory.looks import Look, because, decided
 from deepnet_theory.laboratory.model_update import (
-    Sizes,
+    ALL,
     mean_of,
     measure_draw,
     measure_updates,
     several,
 )
 from deepnet_theory.laboratory.one_sublayer import (
-    PredictedDepth,
     PredictedUpdate,
+    distance_from_identity,
     predict_depth,
     predict_shares,
 )
@@ -59,15 +55,15 @@ from deepnet_theory.laboratory.settings import (
     fitting_threads,
     provenance,
 )
-from deepnet_theory.laboratory.statistics import CONFIDENCE, Array, positive_interval
+from deepnet_theory.laboratory.statistics import CONFIDENCE, estimated, table
 from deepnet_theory.laboratory.stepping import stepping
 from deepnet_theory.laboratory.trace import measure_quantities, quantity
+from deepnet_theory.laboratory.trial import NEAR, Case
 from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.runtime.machine import in_threads
 
 # what is asked of a depth, beside its draws
 FORESEEN, LATER, PREMISES = "one sublayer", "later updates", "assumptions"
-SHARES = "shares"
 
 
 @dataclass
@@ -75,93 +71,146 @@ class AtDepth:
     """What is known of one depth, by what was asked, in whatever order it comes."""
 
     case: Case
-    found: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def depth(self) -> Depth:
-        return self.case.depth
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
         """Whether the update is there, and what is predicted of it where something is."""
-        draws = range(self.case.settings.draws)
         predicted = FORESEEN in self.found or not self.case.alike
-        return predicted and all(_draw(draw) in self.found for draw in draws)
+        return predicted and all(draw in self.found for draw in self.draws)
 
     @property
-    def more(self) -> Sizes:
-        """What ‖F‖ has moved by after several updates, and what assumptions ask for."""
-        later: Sizes = self.found.get(LATER, {})
-        return {**later, **self.found.get(PREMISES, {})}
+    def draws(self) -> list[str]:
+        return [f"model update, draw {draw}" for draw in range(self.case.settings.draws)]
 
-    def measured(self, share: str) -> tuple[float, ...] | None:
-        """‖ΔF‖/η by seed, of the whole step or of one share; None where it has not come."""
-        if share in self.more or not self.complete:
-            return self.more.get(share)
-        drawn = [self.found[_draw(draw)] for draw in range(self.case.settings.draws)]
-        return mean_of(drawn).get(share)
+    def measured(self, name: str) -> tuple[float, ...] | None:
+        """A size by seed: ‖ΔF‖/η of a share, or another quantity; None where it has not come."""
+        for what in (LATER, PREMISES):
+            if name in self.found.get(what, {}):
+                return cast(tuple[float, ...], self.found[what][name])
+        drawn = [self.found[draw] for draw in self.draws] if self.complete else []
+        return mean_of(one[name] for one in drawn) if drawn and name in drawn[0] else None
 
     def expected(self, share: str) -> PredictedUpdate | None:
-        known: PredictedDepth | None = self.found.get(FORESEEN)
-        return None if known is None else known.shares.get(share)
+        return self.found.get(FORESEEN, {}).get(share)
 
     def point(self, confidence: float) -> Estimate:
         """The mean over seeds, its interval, and what single sublayers predict of it."""
-        values = self.measured(ALL)
+        values, expected, finding = self.measured(ALL), self.expected(ALL), ""
         assert values is not None
-        where = f"at depth {depth_key(self.depth)} the update of the output"
-        lost = sum(not math.isfinite(value) for value in values)
-        finding = f"{where} is not finite in {lost} of {len(values)} seeds" if lost else ""
-        return _estimate(dict(self.depth), values, self.expected(ALL), finding, confidence)
+        if lost := sum(not math.isfinite(value) for value in values):
+            where = f"at depth {depth_key(self.case.depth)} the update of the output"
+            finding = f"{where} is not finite in {lost} of {len(values)} seeds"
+        told = None if expected is None else (expected.mean, *expected.interval_given_data)
+        return estimated(dict(self.case.depth), values, told, finding, confidence)
 
-    def asked(
-        self, shares: Sequence[str], quantities: Sequence[str]
-    ) -> Iterator[tuple[str, float, Callable[[], Any]]]:
-        """The name, cost and work of each thing."""
-        case, layers = self.case, float(sum(self.depth.values()))
+    def jobs(self, threads: int, shares: Sequence[str], quantities: Sequence[str]) -> Iterator[Job]:
+        """What has not come yet."""
+        case, layers = self.case, float(sum(self.case.depth.values()))
+        asked: dict[str, tuple[float, Callable[[], Any]]] = {}
         if case.alike:
-            yield FORESEEN, 1, partial(predict_depth, case)
-        for draw in range(case.settings.draws):
-            work = partial(measure_draw, case, draw, shares)
-            yield _draw(draw), layers / case.settings.draws, work
+            asked[FORESEEN] = 1, partial(predict_depth, case)
+        for draw, what in enumerate(self.draws):
+            asked[what] = layers / len(self.draws), partial(measure_draw, case, draw, shares)
         if case.settings.updates > 1:
-            yield LATER, layers, partial(measure_updates, case)
+            asked[LATER] = layers, partial(measure_updates, case)
         if quantities:
-            yield PREMISES, layers, partial(measure_quantities, case, quantities)
+            asked[PREMISES] = layers, partial(measure_quantities, case, quantities)
+        for what, one in asked.items():
+            if what not in self.found:
+                yield _job(case, threads, what, *one, self.found)
 
-    def job(self, threads: int, what: str, cost: float, work: Callable[[], Any]) -> Job:
-        """The job of one of :meth:`asked`."""
-        alone = partial(in_threads, threads, work)
-        keep = partial(self.found.__setitem__, what)
-        return Job(f"{what} at depth {depth_key(self.depth)}", cost, alone, keep, depends_on=alone)
-
-
-def _joined(one: AtDepth, other: AtDepth) -> AtDepth:
-    """The seeds of both at one depth."""
-
-    def both(x: Any, y: Any) -> Any:
-        return {name: x[name] + y[name] for name in x} if isinstance(x, dict) else x + y
-
-    known = {what: both(x, other.found[what]) for what, x in one.found.items()}
-    return AtDepth(one.case, known)
+    def with_seeds(self, other: AtDepth) -> AtDepth:
+        """The seeds of both."""
+        both = {
+            what: {name: x + other.found[what][name] for name, x in one.items()}
+            for what, one in self.found.items()
+        }
+        return AtDepth(self.case, both)
 
 
-def _draw(index: int) -> str:
-    return f"model update, draw {index}"
+def _job(
+    case: Case, threads: int, what: str, cost: float, work: Callable[[], Any], found: dict[str, Any]
+) -> Job:
+    """The job of one thing that is asked of a depth."""
+    alone, keep = partial(in_threads, threads, work), partial(found.__setitem__, what)
+    return Job(f"{what} at depth {depth_key(case.depth)}", cost, alone, keep, depends_on=alone)
 
 
-def _estimate(
-    at: dict[str, Any], values: tuple[float, ...], expected: PredictedUpdate | None = None,
-    finding: str = "", confidence: float = CONFIDENCE,
-) -> Estimate:  # fmt: skip
-    """The mean of seeds beside its prediction on the same data."""
-    told = None if expected is None else (expected.mean, *expected.interval_given_data)
-    return Estimate(at, *positive_interval(values, confidence).numbers, told, values, finding)
+# ---- how much is measured: a few seeds at a few depths first, then what a verdict needs ----
+
+FIRST = (3, 5)  # seeds in all at the looks before the last: two give no useful interval
+STRIDE = 2**28  # between the seeds of two looks' draws: far from any that is typed
 
 
-def _table(rows: Iterable[Sequence[float]]) -> Array:
-    """Values by depth as (seeds, depths)."""
-    return np.array(list(rows), dtype=float).T
+class Look(NamedTuple):
+    """One look at the data: ``seeds`` in all at ``depths``, of these ``new`` ones drawn for it."""
+
+    seeds: int
+    depths: Sequence[Depth]
+    confidence: float
+    new: int
+
+    def settings(self, settings: Settings, number: int) -> Settings:
+        """Those of the seeds that are new at this look, the first of which has number 0."""
+        seed = (settings.seed + number * STRIDE) % 2**31
+        return replace(settings, seeds=self.new, seed=seed)
+
+
+def spread(depths: Sequence[Depth]) -> tuple[Depth, ...]:
+    """Of each number of layers the lowest, the highest, and every second one between them."""
+    kept = {}
+    for symbol in depths[0]:
+        numbers = sorted({depth[symbol] for depth in depths})
+        kept[symbol] = {numbers[0], *numbers[::-2]}
+    return tuple(d for d in depths if all(d[symbol] in kept[symbol] for symbol in d))
+
+
+def looks_at(depths: Sequence[Depth], most: int, fewer_depths: bool = False) -> list[Look]:
+    r"""Several looks, up to ``most`` seeds; the first one may have fewer depths.
+
+    Alpha spending: by the look with n of the K seeds, 5 % of error are spent up to
+
+    .. math:: \alpha(n) = 0.05\,\log\bigl(1 + (e - 1)\,n/K\bigr)
+
+    and the interval of a look has the confidence 1 − what is spent at it. The errors of all looks
+    add up to 5 %, so by Bonferroni's inequality the interval that is reported has a coverage of
+    95 % or more, whatever ends the looks.
+
+    Source: Lan and DeMets, Biometrika 70 (1983), with their function of Pocock's kind.
+    """
+    totals = [0, *(n for n in FIRST if n < most - 1), most]
+    shallow = spread(depths) if fewer_depths and len(totals) > 2 else depths
+    spent = [(1 - CONFIDENCE) * math.log1p((math.e - 1) * n / most) for n in totals]
+    return [
+        Look(n, depths if before else shallow, 1 - (by - until), n - before)
+        for (before, n), (until, by) in zip(pairwise(totals), pairwise(spent), strict=True)
+    ]
+
+
+def decided(exponents: Sequence[Exponent], look: Look, looks: Sequence[Look]) -> bool:
+    """Whether every predicted exponent has its verdict; all depths are needed to refute one.
+
+    Few depths cannot show from where on a slope has settled.
+    """
+    enough = {Verdict.SUPPORTED}
+    if look.depths == looks[-1].depths:
+        enough.add(Verdict.REFUTED)
+    judged = [e.verdict in enough for e in exponents if e.predicted is not None]
+    return bool(judged) and all(judged)
+
+
+def because(exponents: Sequence[Exponent], look: Look, looks: Sequence[Look]) -> str:
+    """How many seeds were taken and why no more; no word where the number was fixed."""
+    if len(looks) < 2:
+        return ""
+    last, enough = looks[-1], "every predicted exponent is decided"
+    short = "the budget ended before every exponent was decided"
+    return (
+        f"{look.seeds} of up to {last.seeds} seeds at {len(look.depths)} of {len(last.depths)} "
+        f"depths were measured: {enough if decided(exponents, look, looks) else short}. The "
+        f"intervals have 95 % coverage over all {len(looks)} looks at the data."
+    )
 
 
 # ---- the two experiments ----
@@ -206,11 +255,10 @@ def verify(
     for number, now in enumerate(looks):
         drawn = now.settings(settings, number)
         waves.append({depth_key(at.depth): AtDepth(replace(at, settings=drawn)) for at in cases})
-        there = [wave[depth_key(depth)] for depth in now.depths for wave in waves]
-        if (stopped := _measured(there, parts, names, work)) and number:
+        there = [[wave[depth_key(depth)] for wave in waves] for depth in now.depths]
+        if (stopped := _measured([*chain(*there)], parts, names, work)) and number:
             break  # what the look before has seen is whole
-        look = now
-        rows = [reduce(_joined, (w[depth_key(depth)] for w in waves)) for depth in look.depths]
+        look, rows = now, [reduce(AtDepth.with_seeds, seeds) for seeds in there]
         exponents = tuple(_exponent(one, rows, look.confidence) for one in plans)
         if stopped or decided(exponents, look, looks):
             break
@@ -254,21 +302,26 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
             f"the {'scheme' if cases[0].scheme else 'rule'} {rule.name!r} is not predicted from "
             "single sublayers: what multiplies the stream does not say what all of them do together"
         )
-    rows, wanted = [AtDepth(case) for case in cases], [case.depth for case in cases]
+    wanted, found = [case.depth for case in cases], [dict[str, Any]() for _ in cases]
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
+    asked = {FORESEEN: predict_depth, "distance": distance_from_identity}
     with fitting_threads(settings) as threads:
-        jobs = [at.job(threads, FORESEEN, 1, partial(predict_depth, at.case)) for at in rows]
-        last = partial(predict_shares, cases[-1])
-        shares_too = [*jobs, rows[-1].job(threads, SHARES, 1, last)]
-        stopped = run_jobs(shares_too, len(shares_too), **work)
+        jobs = [
+            _job(case, threads, what, 1, partial(ask, case), at)
+            for case, at in zip(cases, found, strict=True)
+            for what, ask in asked.items()
+        ]
+        jobs.append(
+            _job(cases[-1], threads, "shares", 1, partial(predict_shares, cases[-1]), found[-1])
+        )
+        stopped = run_jobs(jobs, len(jobs), **work)
     if stopped:
         raise KeyboardInterrupt if stopped == INTERRUPTION else InputError(stopped)
     points, warnings = [], []
-    for at in rows:
-        found, key = at.found[FORESEEN], depth_key(at.depth)
+    for depth, at in zip(wanted, found, strict=True):
         # each seed has data of its own: over seeds the interval is what other data would give
-        points.append(point := _estimate(dict(at.depth), found.shares[ALL].values))
-        distance = fmean(found.distance)
+        points.append(point := estimated(dict(depth), at[FORESEEN][ALL].values))
+        key, distance = depth_key(depth), fmean(at["distance"])
         if not math.isfinite(point.mean + distance):
             raise InputError(f"the prediction at depth {key} is not finite: try float64")
         if distance > NEAR:
@@ -276,15 +329,14 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
                 f"at depth {key} S·r² is {distance:.3g}, above {NEAR:g}: the stack is not near the "
                 "identity, and the prediction does not reach it"
             )
-    shares = rows[-1].found[SHARES].items()
     return Result(
         PREDICTION,
         of={"select": cases[0].select, "rule": asdict(rule)},
-        settings={**settings.to_dict(), "depths": [depth_key(at.depth) for at in rows]},
+        settings={**settings.to_dict(), "depths": [depth_key(depth) for depth in wanted]},
         points=tuple(points),
         shares=tuple(
-            _estimate(dict(zip(("part", "name"), key.split(" ", 1), strict=True)), one.values)
-            for key, one in shares
+            estimated(dict(zip(("part", "name"), key.split(" ", 1), strict=True)), one.values)
+            for key, one in found[-1]["shares"].items()
         ),
         provenance=provenance(began, settings.torch_device, warnings=warnings),
     )
@@ -306,12 +358,11 @@ def _measured(
     there: Sequence[AtDepth], parts: Sequence[str], names: Sequence[str], work: Work
 ) -> str:
     """Have what is missing of these measured; why that ended early, or no word."""
-    settings, wanted = there[-1].case.settings, [at.depth for at in there]
+    settings, wanted = there[-1].case.settings, [at.case.depth for at in there]
     given = Work(**work)
     given["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
     with fitting_threads(settings) as threads:
-        asked = [(at, one) for at in there for one in at.asked(parts, names)]
-        jobs = [at.job(threads, *one) for at, one in asked if one[0] not in at.found]
+        jobs = [job for at in there for job in at.jobs(threads, parts, names)]
         return run_jobs(jobs, sum(job.cost for job in jobs), **given)
 
 
@@ -321,21 +372,21 @@ def _measured(
 def _exponent(asked: Exponent, rows: Sequence[AtDepth], confidence: float) -> Exponent:
     share = asked.share
     found = [(at, values) for at in rows if (values := at.measured(share)) is not None]
-    depths = [at.depth for at, _ in found]
+    depths = [at.case.depth for at, _ in found]
     predicted = [p.values for at, _ in found if (p := at.expected(share)) is not None]
-    expected = _table(predicted) if found and len(predicted) == len(found) else None
+    expected = table(predicted) if found and len(predicted) == len(found) else None
 
     def deep_down() -> float | None:
         return power_deep_down(found[-1][0].case, asked.variable) if share == ALL else None
 
-    table = _table(values for _, values in found)
-    return judge_exponent(asked, depths, table, len(rows), expected, deep_down, confidence)
+    measured = table(values for _, values in found)
+    return judge_exponent(asked, depths, measured, len(rows), expected, deep_down, confidence)
 
 
 def _assumption(a: Assumption, measured: Sequence[AtDepth], confidence: float) -> AssumptionResult:
-    rows = [(at.depth, at.more[n]) for at in measured if (n := a.measurement or "") in at.more]
-    if not rows:
+    rows = [(at.case.depth, at.found[PREMISES]) for at in measured if PREMISES in at.found]
+    if a.measurement is None or not rows:
         because = "not measured" if a.measurement is None else "no depth was measured"
         return AssumptionResult(a.name, Verdict.ASSUMED, None, None, None, a.statement, because)
-    values = _table(values for _, values in rows)
+    values = table(found[a.measurement] for _, found in rows)
     return judge_assumption(a, [depth for depth, _ in rows], values, confidence)

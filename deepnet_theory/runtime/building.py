@@ -114,7 +114,7 @@ def start_head_(head: nn.Module, counts: Tensor) -> None:
     with ``counts`` n (vocab,): no part common to all tokens is left to learn then. Raises
     :class:`InputError` for a head without a bias of that length.
 
-    Source: derived here (:mod:`deepnet_theory.laboratory.common_mode`).
+    Source: derived here (:mod:`deepnet_theory.laboratory.runs`).
     """
     bias = getattr(head, "bias", None)
     if not isinstance(bias, Tensor):

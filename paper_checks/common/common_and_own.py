@@ -5,7 +5,7 @@ from paper_checks.shared.engine import derive
 from paper_checks.shared.record import SUPPORTED
 
 if TYPE_CHECKING:
-    from deepnet_theory.laboratory.case import Case
+    from deepnet_theory.laboratory.trial import Case
 
 CLAIM = Claim(
     name="common-and-own",
@@ -43,7 +43,7 @@ def least(lab: Lab) -> Finding:
 @CLAIM.ours("32 layers move as much less than 8 as single sublayers predict", SUPPORTED)
 def less(lab: Lab) -> Finding:
     at = LAYERS[1], LAYERS[-1]
-    sizes = [numeric.predict_depth(case(lab, n)).shares["all"].mean for n in at]
+    sizes = [numeric.predict_depth(case(lab, n))["all"].mean for n in at]
     of = {name: lab.power(at, size[:, [1, -1]]) for name, (*_, size) in found(lab).items()}
     return lab.exponent(of, lab.slope(at, sizes), what="exponent of ‖ΔF‖", sizes=sizes)
 

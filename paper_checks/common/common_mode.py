@@ -14,7 +14,7 @@ from paper_checks.shared.record import PROVED, SUPPORTED
 
 CLAIM = Claim(
     name="common-mode",
-    source="this package, deepnet_theory.laboratory.common_mode",
+    source="this package, deepnet_theory.laboratory.runs",
     statement="""A direction that all branches share, of weight R beside the stream, divides what is
         a token's own by cosh R where a norm takes every sum and by √(1 + R²) where only the final
         norm does.""",

@@ -11,9 +11,8 @@ from torch.nn import functional
 from deepnet_theory.cli.experiments import verify
 from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.laboratory.trial import Case, Trial
 
 SMALL = {"width": 32, "heads": 2, "tokens": 16, "seeds": 4}
 D, HEADS = 16, 2

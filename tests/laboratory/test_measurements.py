@@ -14,7 +14,6 @@ from deepnet_theory.definitions.assumption import assumptions
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.judging import judge_assumption
 from deepnet_theory.laboratory.model_update import directions_of, size_along
 from deepnet_theory.laboratory.settings import Settings
@@ -26,7 +25,7 @@ from deepnet_theory.laboratory.trace import (
     sample_layers,
     take_trace,
 )
-from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.laboratory.trial import Case, Trial
 from deepnet_theory.runtime.branches import ACTIVATIONS
 
 EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")

@@ -11,14 +11,13 @@ from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import (
     FRESH,
     measure_draw,
     measure_model_update,
     measure_updates,
 )
-from deepnet_theory.laboratory.trial import Trial, draw_batch
+from deepnet_theory.laboratory.trial import Case, Trial, draw_batch
 from deepnet_theory.laboratory.verify import verify
 
 EXACT = replace(SMALL, dtype="float64")

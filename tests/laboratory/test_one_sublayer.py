@@ -15,7 +15,6 @@ import deepnet_theory as dt
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import Case, Sampled, _standing_for
 from deepnet_theory.laboratory.judging import power_deep_down
 from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.one_sublayer import (
@@ -25,7 +24,7 @@ from deepnet_theory.laboratory.one_sublayer import (
 )
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.statistics import positive_interval
-from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.laboratory.trial import Case, Sampled, Trial, _standing_for
 from deepnet_theory.laboratory.verify import cases_of, predict
 
 LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
@@ -53,7 +52,8 @@ def test_blocks_stand_for_as_many_layers_as_are_left_out():
     (block, _), (layer, _), *_ = case.layers(part)
     assert block.constants.gains == {"output": layer.constants.beta * math.sqrt(3)}
     assert layer.constants.gains == {}
-    assert [case.copy_of(part, i) for i in range(5)] == [None, 0, None, 1, None]
+    copies = {d.layer: case.copy_of(d) for _, d in Trial(case).parameters()}
+    assert [copies[layer] for layer in range(5)] == [None, 0, None, 1, None]
     for layers in (1, 2):  # these are the stack itself
         case = sampled(rule("adam"), layers)
         assert len(case.layers(case.constants.parts[0])) == layers
@@ -143,10 +143,10 @@ def test_a_prediction_has_its_seeds_interval_and_says_how_far_it_reaches(adam):
     near = predict(cases_of(adam, rule("adam"), [{"N": 8}], lab))
     (point,) = near.points
     assert not near.provenance.warnings
-    sizes = predict_depth(Case(adam, rule("adam"), {"N": 8}, lab)).shares["all"].values
+    sizes = predict_depth(Case(adam, rule("adam"), {"N": 8}, lab))["all"].values
     assert positive_interval(sizes).numbers == (point.mean, point.low, point.high)
     long = Selection(optimizer="adam", layer=",".join(["ffn"] * 13))
-    assert predict_depth(Case(long, rule("adam"), {"N": 4}, SMALL)).shares["all"].mean > 0
+    assert predict_depth(Case(long, rule("adam"), {"N": 4}, SMALL))["all"].mean > 0
 
 
 @pytest.mark.parametrize("layer", ["attention,ffn", "attention-qk-norm+ffn", "ffn-swiglu"])

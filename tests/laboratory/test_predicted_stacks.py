@@ -9,10 +9,10 @@ from published_rules import SU
 
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.one_sublayer import predict_depth
 from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.trial import Case
 
 LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
 ALL = replace(LAB, step="all", data="gaussian:0.5")
@@ -45,7 +45,7 @@ def test_it_is_what_is_measured_of_a_real_stack(name):
     """Predicted over measured is 1: the mean over seeds of the same data, within its error."""
     case = (FAST | SLOW)[name]
     measured = measure_model_update(case, draws=case.settings.draws)
-    predicted = predict_depth(case).shares["all"].values
+    predicted = predict_depth(case)["all"].values
     logs = torch.tensor(predicted).log() - torch.tensor(measured).log()
     error = float(logs.std() / math.sqrt(len(logs)))
     assert error < BLUNT and abs(math.exp(logs.mean()) - 1) < 0.01 + 3 * error

@@ -15,7 +15,7 @@ from deepnet_theory.laboratory.optimum import ENOUGH, expected_power, power_of
 from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.training import Built
-from deepnet_theory.laboratory.transfer import Candidate, transfer_of
+from deepnet_theory.laboratory.transfer import transfer_of
 
 RATES = [1e-3 * 2**i for i in range(5)]
 PLACES = [{"N": 2}, {"N": 16}]
@@ -32,6 +32,7 @@ class Fake:
     rise: float = 0.0
     noise: float = 0.01
     steps: int = 1
+    rho: str = ""
 
     def depends_on(self, place):
         return self if place["N"] > 2 else "the base"
@@ -46,8 +47,9 @@ class Fake:
 
 def found(rule, *rivals, seeds=6, rates=RATES):
     TRAINED.clear()
-    first, *others = (Candidate(one.name, "", one) for one in (rule, *rivals))
-    return transfer_of({}, {"seed": 0, "seeds": seeds}, [first], PLACES, rates, "cpu", others)
+    beside = {one.name: one for one in rivals}
+    asked = {}, {"seed": 0, "seeds": seeds}, {rule.name: rule}, PLACES, rates, "cpu", beside
+    return transfer_of(*asked)
 
 
 WRONG = Fake("a quarter", 0.25), Fake("an eighth", 0.125), Fake("lossy", rise=0.05)

@@ -60,7 +60,7 @@ def test_a_run_is_what_torchs_own_loop_gives():
             held = [float(loss(batch)) for batch in own.validation()]
         ended = run(c, 1e-2, own, seed)
         assert fmean(held) == pytest.approx(ended.value, rel=1e-4)
-    assert len(ended.losses) == 4 and ended.steps == (0, 1, 2)
+    assert len(ended.losses) == 4 and [one.step for one in ended.taken] == [0, 1, 2]
 
 
 def test_a_seed_begins_alike_at_every_depth():
@@ -73,7 +73,7 @@ def test_a_seed_begins_alike_at_every_depth():
 def test_a_run_that_diverges_has_no_loss():
     broken = run(constants(), 1e30, course(steps=6))
     assert math.isnan(broken.value) and len(broken.losses) < 6 and "at step" in broken.why
-    assert len(broken.steps) == len(broken.taken)
+    assert len(broken.taken) <= len(broken.losses)
 
 
 def test_the_json_says_what_was_measured():

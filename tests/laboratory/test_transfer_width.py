@@ -35,7 +35,7 @@ def head_and_rate(name, width):
     selection = Selection(optimizer="adam", placement="pre-ln")
     course = Course(selection.the_optimizer, Settings(width=32, device="cpu"), 1)
     (one,) = _candidates(selection, name, [{"N": 2, "d": width}], 32, course)
-    (c,) = one.trainer.constants.values()
+    (c,) = one.constants.values()
     head = c.parameter("encoder", None, "head", Role.HEAD)
     fc1 = c.parts[0].sublayers[1].parameters["fc1"]
     return c.head_multiplier * head.gain, c.head_multiplier * head.rate, fc1.rate

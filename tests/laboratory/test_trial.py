@@ -9,9 +9,8 @@ from published_rules import SMALL, rule
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.text import text_bytes, text_windows
-from deepnet_theory.laboratory.trial import Trial, gaussian_tokens
+from deepnet_theory.laboratory.trial import Case, Trial, gaussian_tokens
 from deepnet_theory.runtime import described
 
 

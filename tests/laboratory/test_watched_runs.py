@@ -5,9 +5,8 @@ import math
 import pytest
 import torch
 
-from deepnet_theory.definitions.measurement import Run
 from deepnet_theory.definitions.placement import placement
-from deepnet_theory.laboratory.common_mode import is_taken, warning, watching
+from deepnet_theory.laboratory.runs import CommonMode, is_taken, warning, watching
 from deepnet_theory.runtime import build
 
 LAYERS, WIDTH = 6, 32
@@ -46,8 +45,8 @@ def test_first_steps_are_taken_closely_and_a_warning_says_the_step_and_the_law()
     assert [s for s in range(70) if is_taken(s)] == [0, 1, 2, 4, 8, 16, 32, 48, 64]
 
     def warned(normed, *weights):
-        run = Run("own", {}, common_mode_steps=(0, 4), common_mode=weights)
-        return warning(normed, run)
+        steps = zip((0, 4), weights, strict=True)
+        return warning([CommonMode(weight, 0.0, normed, step) for step, weight in steps])
 
     assert warned(True, 1.0, 5.0) == warned(False, 1.0, 90.0) == ""
     assert "at step 4" in warned(True, 1.0, 6.0) and "cosh(R) = 202" in warned(True, 1.0, 6.0)
