@@ -13,24 +13,12 @@ from typing import Annotated, Any, TypeVar, Unpack
 
 import torch
 
-from deepnet_theory.definitions.measurement import (
-    MODEL,
-    Estimate,
-    Exponent,
-    Result,
-    Run,
-    sized,
-)
+from deepnet_theory.definitions.measurement import MODEL, Estimate, Exponent, Result, Run, sized
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import Stack
 from deepnet_theory.definitions.selection import stack as stack_named
-from deepnet_theory.laboratory.judging import (
-    judge_exponent,
-    judge_power,
-    varies_alone,
-    verdict_on,
-)
+from deepnet_theory.laboratory.judging import judge_exponent, judge_power, varies_alone, verdict_on
 from deepnet_theory.laboratory.model_steps import (
     ANSWER,
     LINEAR,

@@ -161,11 +161,6 @@ class Stepped:
             )
 
     @property
-    def size(self) -> float:
-        """‖F‖, as :meth:`size_of` takes ‖ΔF‖."""
-        return float(self.before.double().norm(dim=-1).mean())
-
-    @property
     def weights(self) -> float:
         """A number that tells weights drawn anew from the same ones."""
         return float(sum(p.detach().double().abs().sum() for p in self.model.parameters()))
@@ -204,7 +199,7 @@ class Stepped:
         ``ANSWER`` is by how much the loss answers all that moves F. What moves F by its rounding
         alone, as a key bias does, is left out: longer steps show it.
         """
-        own, whole = self.size, self.size_of(scale)
+        own, whole = float(self.before.double().norm(dim=-1).mean()), self.size_of(scale)
         moves, behind = {ALL: whole / own}, 0.0
         for name in names:
             size = self.size_of(scale, name)

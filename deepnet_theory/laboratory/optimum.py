@@ -20,21 +20,10 @@ from deepnet_theory.definitions.measurement import (
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST
-from deepnet_theory.laboratory.judging import (
-    WORST_FIRST,
-    exponent_from,
-    groups_of,
-    varies_alone,
-)
+from deepnet_theory.laboratory.judging import WORST_FIRST, exponent_from, groups_of, varies_alone
 from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.settings import Depth, depth_key, listed
-from deepnet_theory.laboratory.statistics import (
-    CONFIDENCE,
-    Array,
-    Interval,
-    slopes,
-    t_interval,
-)
+from deepnet_theory.laboratory.statistics import CONFIDENCE, Array, Interval, slopes, t_interval
 
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
 STEP = math.log(2) / 2  # a rate that is off by √2
@@ -51,29 +40,22 @@ def require_steps(steps: object) -> None:
 
 
 def wanted_rates(rates: str | Iterable[float]) -> tuple[float, ...]:
-    """The rates as :func:`parse_rates` reads them; raises :class:`InputError` for too few."""
-    rates = rates if isinstance(rates, str) else list(rates)
-    grid = parse_rates(rates)
-    if len(grid) < FEWEST_RATES:
-        raise InputError(
-            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
-            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
-        )
-    return grid
-
-
-def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
     """The learning rates of a list or a text: ``1e-4,1e-3``, or in ratios of about 2 ``1e-4:1e-2``.
 
-    ``1e-4:1e-2:9`` are nine. Raises :class:`InputError` for anything else.
+    ``1e-4:1e-2:9`` are nine. Raises :class:`InputError` for anything else, and for too few.
     """
-    grid = list[float]()
+    asked, grid = rates if isinstance(rates, str) else list(rates), list[float]()
     with suppress(TypeError, ValueError, ArithmeticError):
-        grid = listed(rates, float, _range)
+        grid = listed(asked, float, _range)
     if not grid or not all(0 < rate <= LARGEST for rate in grid):
         raise InputError(
-            f"the rates {shown(rates)} are not positive numbers, such as 1e-4,1e-3, nor rising "
+            f"the rates {shown(asked)} are not positive numbers, such as 1e-4,1e-3, nor rising "
             "ranges LOW:HIGH or LOW:HIGH:NUMBER, such as 1e-4:1e-2"
+        )
+    if len(grid) < FEWEST_RATES:
+        raise InputError(
+            f"the rates {shown(asked)} can decide nothing: the best rate lies between two others; "
+            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
         )
     return tuple(grid)
 

@@ -159,30 +159,23 @@ def fit_exponent(
     """
     # What a seed's data do to one depth they do to the others: a slope within a seed is free of it.
     # A fit through pooled points would take the points of one seed for independent ones.
-    d = np.asarray(depths)
-    labels: list[object] = [None] * len(d) if groups is None else list(groups)
+    d, labels = np.asarray(depths), [*groups] if groups is not None else [None] * len(depths)
     good = (np.isfinite(values) & (values > 0)).all(axis=1)
     x, y = np.log(d.astype(float)), np.log(values[good])
-
-    def varying(mask: NDArray[np.bool_]) -> set[object]:
-        """The groups that have two depths or more."""
-        there = {
-            pair for pair, inside in zip(zip(d, labels, strict=True), mask, strict=True) if inside
-        }
-        return {label for label, n in Counter(label for _, label in there).items() if n > 1}
 
     def slopes_where(mask: NDArray[np.bool_], rows: Array = y) -> Array:
         return slopes(x[mask], rows[:, mask], [g for g, m in zip(labels, mask, strict=True) if m])
 
-    whole = varying(np.ones(len(d), dtype=bool))
-    starts = sorted({n for n, label in zip(d.tolist(), labels, strict=True) if label in whole})
+    places = {*zip(d.tolist(), labels, strict=True)}
+    counts = Counter(label for _, label in places)
+    starts = sorted({n for n, label in places if counts[label] > 1})
     while len(starts) > 3:
         first, second = starts[:2]
-        sides = ((d >= first) & (d <= second), d >= second)
-        if not all(map(varying, sides)):
+        try:
+            near, deep = map(slopes_where, ((d >= first) & (d <= second), d >= second))
+        except ValueError:  # no group has two of these depths
             break
-        near, deep = map(slopes_where, sides)
-        bend = t_interval(np.subtract(near, deep))
+        bend = t_interval(near - deep)
         if abs(bend.estimate) <= SETTLED or 0.0 in bend:
             break
         starts.pop(0)

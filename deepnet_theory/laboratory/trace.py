@@ -37,9 +37,9 @@ class Trace:
     :math:`\sqrt d/\|Pz\|`, z in units of x, and ``norm_output``, per entry; ``upstream_gradient``
     the size of :math:`\partial L/\partial x_{l+1}` for the loss of one token, ``loss_gradient``
     that at F; ``attention_average`` ‖softmax·x‖/‖x‖, the tokens averaged by each head's weights;
-    ``homogeneity`` the least 1 − ‖φ(cz) − cφ(z)‖/‖cφ(z)‖, c = 1/2 and 2; ``token_correlation`` the
-    mean cosine between tokens at the entrance; of each parameter ``above_epsilon`` is the share of
-    its entries with |g| ≥ 10 ε, and ``entries`` their number; ``directions`` are the steps.
+    ``homogeneity`` the least 1 − ‖φ(cz) − cφ(z)‖/‖cφ(z)‖, c = 1/2 and 2; of each parameter
+    ``above_epsilon`` is the share of its entries with |g| ≥ 10 ε, and ``entries`` their number;
+    ``directions`` are the steps.
     """
 
     def __init__(self, trial: Trial) -> None:
@@ -54,17 +54,6 @@ class Trace:
 def size(x: Tensor) -> Tensor:
     """The root mean square over tokens of ‖x_t‖: (k, …, d) → (k,)."""
     return x.double().square().sum(-1).flatten(1).mean(1).sqrt()
-
-
-def correlation(x: Tensor) -> Tensor:
-    r"""The mean cosine between different tokens of a sequence: (k, batch, tokens, d) → (k,).
-
-    With unit vectors u_t it is :math:`(\|\sum_t u_t\|^2 - n)/(n^2 - n)`.
-    """
-    unit = nn.functional.normalize(x.double(), dim=-1)
-    n = x.shape[-2]
-    total = unit.sum(-2).square().sum(-1).mean(-1)
-    return (total - n) / max(n * n - n, 1)
 
 
 def take_trace(trial: Trial) -> Trace:
@@ -110,8 +99,7 @@ def _watch(residual: Residual, trace: Trace) -> list[RemovableHandle]:
         trace.found[quantity].append(value)
 
     def begin(_: nn.Module, args: tuple[Tensor, ...]) -> None:
-        inputs[:] = [x := args[0].detach()]
-        take("token_correlation", correlation(x))
+        inputs[:] = [args[0].detach()]
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         y = size(output.detach())

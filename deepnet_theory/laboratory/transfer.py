@@ -51,12 +51,7 @@ from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, prove
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
 from deepnet_theory.laboratory.training import Built, Course, Setup
-from deepnet_theory.processes.jobs import (
-    Job,
-    Work,
-    cores,
-    run_jobs,
-)
+from deepnet_theory.processes.jobs import Job, Work, cores, run_jobs
 from deepnet_theory.processes.keep import cache_of
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called

@@ -4,7 +4,7 @@ from typing import Any
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp
 from paper_checks.shared.record import CAKE, DEEPNET, PROVED, REFUTED, SUPPORTED
-from paper_checks.shared.stacks import PLAIN
+from paper_checks.shared.stacks import PLAIN, correlation
 
 CLAIM = Claim(
     name="cake-softmax-lemma",
@@ -101,8 +101,11 @@ def correlated(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def deeper(lab: Lab) -> Finding:
-    trace = numeric.take_trace(PLAIN.trial(16, lab.small()))
-    first, *_, last = (lab.mean(c) for c in trace.each("token_correlation"))
+    trial, entering = PLAIN.trial(16, lab.small()), list[Any]()
+    for residual in trial.model.residuals():
+        residual.register_forward_pre_hook(lambda _, args: entering.append(correlation(args[0])))
+    trial.output()
+    first, *_, last = (lab.mean(c) for c in entering)
     what = f"mean cosine of two tokens, {first.estimate:.2f} at first, after 16 layers"
     return lab.ratio(last, what)
 

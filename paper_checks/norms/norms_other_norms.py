@@ -1,8 +1,8 @@
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, Tensor, Trial, np, numeric
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, Tensor, Trial, np
 from paper_checks.shared.record import NOTE, SUPPORTED
-from paper_checks.shared.stacks import Net, cosines, residual_sums
+from paper_checks.shared.stacks import Net, correlation, cosines, residual_sums
 
 CLAIM = Claim(
     name="norms-other-norms",
@@ -76,7 +76,7 @@ def tokens(lab: Lab) -> Finding:
         *_, (_, top, _) = residual_sums(stack(lab, kind, "post-ln", 8, batch=2))
         lengths = top.double().norm(dim=-1).flatten(1)
         spread[kind] = float((lengths.std(1) / lengths.mean(1)).mean())
-        alike[kind] = float(numeric.correlation(top.double()).mean())
+        alike[kind] = float(correlation(top.double()).mean())
         x = lab.normal(lab.generator(), 1, 2, 8, 16)
         others = x.clone()
         others[:, :, 1:] += 1.0

@@ -16,7 +16,7 @@ from deepnet_theory.laboratory.statistics import (
 )
 from deepnet_theory.laboratory.stepping import only
 from deepnet_theory.laboratory.text import text_bytes, text_windows
-from deepnet_theory.laboratory.trace import correlation, take_trace
+from deepnet_theory.laboratory.trace import take_trace
 from deepnet_theory.laboratory.trial import VOCAB, Case, Trial, draw_batch, generator_for
 from deepnet_theory.models.step import update
 from deepnet_theory.runtime import build, described

@@ -294,6 +294,17 @@ def sizes(states: Sequence[Tensor]) -> Tensor:
     return torch.stack([x.double().square().mean((1, 2, 3)) for x in states], dim=1).sqrt()
 
 
+def correlation(x: Tensor) -> Tensor:
+    r"""The mean cosine between different tokens of a sequence: (k, batch, tokens, d) → (k,).
+
+    With unit vectors u_t it is :math:`(\|\sum_t u_t\|^2 - n)/(n^2 - n)`.
+    """
+    unit = torch.nn.functional.normalize(x.double(), dim=-1)
+    n = x.shape[-2]
+    total = unit.sum(-2).square().sum(-1).mean(-1)
+    return (total - n) / max(n * n - n, 1)
+
+
 def cosines(states: Sequence[Tensor]) -> Array:
     """The mean cosine over tokens of every state with the first one, (states, seeds)."""
     first, similar = states[0].double(), torch.nn.functional.cosine_similarity

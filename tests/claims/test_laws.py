@@ -17,6 +17,7 @@ from deepnet_theory.laboratory.statistics import Interval
 from paper_checks.shared import judging
 from paper_checks.shared.check import claims
 from paper_checks.shared.gaussian import FeedForward, LinearAttention, drawn, expect, squared
+from paper_checks.shared.stacks import correlation
 from paper_checks.shared.training import descend
 
 few = partial(settings, max_examples=15, deadline=None)
@@ -100,6 +101,11 @@ def test_an_interval_is_in_a_band_out_of_it_or_undecided(low, width, bottom, ban
     outside = low + width < bottom or bottom + band < low
     expected = Verdict.SUPPORTED if inside else Verdict.REFUTED if outside else Verdict.UNDECIDED
     assert verdict is expected
+
+
+def test_the_correlation_of_tokens_is_their_mean_cosine():
+    assert correlation(torch.ones(2, 1, 5, 4)).tolist() == pytest.approx([1, 1])
+    assert correlation(torch.eye(4).reshape(1, 1, 4, 4)).item() == pytest.approx(0.0, abs=1e-12)
 
 
 @few()

@@ -15,10 +15,9 @@ from deepnet_theory.definitions.measurement import Exponent, Predictions, predic
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.laboratory.judging import judge_exponent
-from deepnet_theory.laboratory.verify import decided, looks_at
 from deepnet_theory.laboratory.settings import wanted_depths
 from deepnet_theory.laboratory.statistics import CONFIDENCE
-from deepnet_theory.laboratory.verify import verify
+from deepnet_theory.laboratory.verify import decided, looks_at, verify
 
 DEFAULT = wanted_depths(None, stack("encoder"))
 LOOKS = looks_at(DEFAULT, 8, fewer_depths=True)

@@ -19,7 +19,6 @@ from deepnet_theory.laboratory.model_update import directions_of, size_along
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trace import (
     QUANTITIES,
-    correlation,
     measure_quantities,
     quantity,
     sample_layers,
@@ -37,8 +36,6 @@ def test_every_assumption_names_a_measurement_that_exists():
             quantity(assumption.measurement)
     with pytest.raises(InputError, match="branch_weight"):
         quantity("branch_wait")
-    assert correlation(torch.ones(2, 1, 5, 4)).tolist() == pytest.approx([1, 1])
-    assert correlation(torch.eye(4).reshape(1, 1, 4, 4)).item() == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("placement", ["post-ln", "pre-ln", "res-post-ln", "sandwich-ln"])

@@ -14,7 +14,7 @@ import deepnet_theory as dt
 from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.laboratory.optimum import parse_rates
+from deepnet_theory.laboratory.optimum import wanted_rates
 from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import entropy
@@ -156,10 +156,10 @@ def test_rates_that_decide_nothing_are_refused_before_any_work(rates):
     assert str(rates) in str(refused.value) and refused.value.exit_code == 2
 
 
-@given(st.integers(1, 99), st.integers(3, 5000), st.integers(2, 20))
+@given(st.integers(1, 99), st.integers(3, 5000), st.integers(3, 20))
 def test_a_range_of_rates_has_equal_ratios(first, times, number):
     low, high = first * 1e-5, first * times * 1e-5
-    for found in (parse_rates(f"{low}:{high}"), parse_rates(f"{low}:{high}:{number}")):
+    for found in (wanted_rates(f"{low}:{high}"), wanted_rates(f"{low}:{high}:{number}")):
         assert (found[0], found[-1]) == pytest.approx((low, high), rel=1e-4)
         ratios = [b / a for a, b in pairwise(found)]
         assert max(ratios) < 1.001 * min(ratios)
@@ -167,11 +167,11 @@ def test_a_range_of_rates_has_equal_ratios(first, times, number):
 
 
 def test_rates_are_a_list_or_a_range():
-    assert parse_rates("1e-2,1e-3") == (1e-3, 1e-2)
+    assert wanted_rates("1e-2,1e-3,0.1") == (1e-3, 1e-2, 0.1)
     for wrong in ("", "1e-3:", "1:1", "-1", "a", "1e-2:1e-3", "nan", "inf", "1e-3:1:x",
                   "0:1:3", "-1:1:3"):  # fmt: skip
         with pytest.raises(InputError, match="rates"):
-            parse_rates(wrong)
+            wanted_rates(wrong)
 
 
 def test_what_cannot_be_trained_is_refused():
