@@ -2,7 +2,7 @@
 
     python benchmarks/applied.py [--seeds 16] [--depths 8,16,32,64] [--kinds ...] [-o FILE]
 
-Each model is made twice at every depth, as it is and put right by ``apply_`` for Adam, and
+Each model is made twice at every depth, without the rule and after ``apply_`` for Adam, and
 ``measure`` takes one step of Adam at the rates of ``parameter_groups``. The models are those of the
 tests; two to five minutes a kind on one core.
 """
@@ -85,10 +85,10 @@ class Sandwich(nn.Module):
         return x + self.norms[3](self.mlp(self.norms[2](x))) / self.alpha
 
 
-def sandwich(layers: int, mended: bool) -> nn.Module:
+def sandwich(layers: int, ruled: bool) -> nn.Module:
     """No weight behind the outer norm can take α: the code has it, as ``apply_`` asks."""
     model = GPT(layers)
-    model.h = nn.ModuleList(Sandwich(b, 2.0 * layers if mended else 1.0, D) for b in model.h)
+    model.h = nn.ModuleList(Sandwich(b, 2.0 * layers if ruled else 1.0, D) for b in model.h)
     return model
 
 
@@ -106,7 +106,7 @@ class Kind:
 
     make: Callable[..., nn.Module]
     select: dict[str, str] = field(default_factory=dict)
-    has_place: bool = True  # for alpha: its code need not know that it is put right
+    has_place: bool = True  # for alpha: its code has a place for alpha
     batch: int = 2
 
 
@@ -133,10 +133,10 @@ def tokens(batch: int, length: int = 16) -> Tensor:
     return torch.randint(V, (batch, length), generator=torch.Generator().manual_seed(0))
 
 
-def made(kind: Kind, mended: bool, layers: int) -> tuple[nn.Module, Tensor]:
-    model = started(kind.make(layers) if kind.has_place else kind.make(layers, mended))
+def made(kind: Kind, ruled: bool, layers: int) -> tuple[nn.Module, Tensor]:
+    model = started(kind.make(layers) if kind.has_place else kind.make(layers, ruled))
     ids = tokens(kind.batch)
-    if mended:
+    if ruled:
         select = {"placement": "pre-ln", "closure": "complete", **kind.select}
         rule = dt.derive("adam", stack="decoder", **select)
         apply_(model, dt.export(rule, layers, width=D, heads=4, vocab=V), inputs=ids)
@@ -152,8 +152,8 @@ def rows(kinds: list[str], depths: list[int], seeds: int) -> Iterator[str]:
     for name in kinds:
         begun = time.perf_counter()
         found = [
-            dt.measure(partial(made, KINDS[name], mended), depths, optimizer=by, seeds=seeds)
-            for mended, by in ((False, "adam"), (True, stepped))
+            dt.measure(partial(made, KINDS[name], ruled), depths, optimizer=by, seeds=seeds)
+            for ruled, by in ((False, "adam"), (True, stepped))
         ]
         cells = []
         for one in found:

@@ -2,7 +2,7 @@
 
     python benchmarks/common_mode.py [--wide] [--seeds 6] [--steps 40] [-o FILE]
 
-A byte decoder of 8 layers, RMS norm, the rule to train with, AdamW (0.9, 0.95), 8 windows of 64
+A byte decoder of 8 layers, RMS norm, the recommended rule, AdamW (0.9, 0.95), 8 windows of 64
 bytes a step, one thread; all seeds of an arm are one stack of models. Beside each measured R stands
 what the clock s = Σ η says without a fitted number: the step of R = 1
 (:func:`summed_rate`), and the recursion of :func:`predicted`, which has no part of

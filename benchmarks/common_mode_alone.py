@@ -184,7 +184,7 @@ def interval(count: int, of: int) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """R (seeds, steps), what is predicted of it, and what it was learnt from."""
+    """R (seeds, steps), its prediction, and the text."""
 
     arm: Arm
     r: np.ndarray

@@ -10,7 +10,7 @@ are shuffled by the seed, so that a smaller sample is the beginning of a larger 
 The fast tests run once, in a copy of the tree whose statements are marked, to see which test
 executes which statement. Against a mutant run those that execute it, cheap and unlike ones first,
 until one fails or the CPU seconds are spent, in a fork of a process that has imported everything
-but the package. Tests that search the source for a text would see any change of it, and are left
+but the package. Tests that search the source for a text would see any change, and are left
 out.
 ``--again`` meets the survivors of an earlier page once more. ``--kept`` is a folder where the same
 command, of the same source, goes on after it was stopped.
@@ -105,7 +105,7 @@ class Mutant:
 
 
 def changed(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """What may stand in the place of a node, or of a part of it."""
+    """The replacements of a node, or of a part."""
     match node:
         case ast.Return(ast.expr() as value) if not isinstance(value, ast.Constant):
             yield value, "None"
@@ -326,7 +326,7 @@ def fate(mutant: Mutant, tree: Path, seen: Seen, most: float) -> str:
     """What becomes of a mutant in a copy of the tree within the given CPU seconds.
 
     The tests are those that execute its statement; where importing the module does, those that
-    execute anything of it; and all of them where it has no functions.
+    execute a function of the module; all of them where it has no functions.
     """
     place = (mutant.file, mutant.statement)
     tests = [test for test, (_, places) in seen.items() if place in places]

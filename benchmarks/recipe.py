@@ -63,7 +63,7 @@ class Arm:
 class Run:
     """What one seed came to at one rate."""
 
-    loss: float  # held out, in nats; NaN where it diverged
+    loss: float  # of validation, in nats; NaN where the run diverged
     weight: float  # the largest R of the branches' common direction
     cosine: float  # between tokens at the output, at the end
     seconds: float
@@ -102,7 +102,7 @@ class OneMatrix(nn.Module):
 
 @cache
 def complete(placement: str, depth: int, width: int) -> Constants:
-    """The derived rule to train with: post-LN with α = 2N, pre-LN with branches of 1/(2N)."""
+    """The recommended rule: post-LN with α = 2N, pre-LN with branches of 1/(2N)."""
     of = {"stack": "decoder", "placement": placement, "norm": "rms", "closure": "complete"}
     return dt.export(
         dt.derive(optimizer="adamw", **of), depth=depth, width=width, heads=HEADS, bias=False

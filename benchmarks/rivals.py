@@ -163,7 +163,7 @@ class Run(NamedTuple):
 
 @cache
 def text(device: str) -> tuple[Tensor, int, str]:
-    """The standard library's modules in an order without meaning; where held-out begins; a digest.
+    """The standard library's modules in a fixed order; where validation begins; a digest.
 
     Its tests are left out.
     """
@@ -218,7 +218,7 @@ def steppers(arm: Arm, model: Model, rate: float) -> Iterator[torch.optim.Optimi
 
 
 def train(run: Run, form: Form, device: str, until: float) -> dict[str, Any] | None:
-    """The held-out loss of a run, None where it diverged; no answer where the time was over."""
+    """The validation loss of a run, None where it diverged; no answer where the time was over."""
     torch.set_num_threads(2 if device == "cuda" else 1)
     if device == "cuda":
         gc.collect()

@@ -87,7 +87,7 @@ def make(depth: int) -> tuple[GPT, Tensor]:
 
 
 def rule(depth: int, width: int = WIDTH, base: int | None = None) -> dt.Constants:
-    """The constants of AdamW's rule to train with."""
+    """The constants of AdamW's recommended rule."""
     selection = dt.Selection(optimizer="adamw", placement="pre-ln", stack="decoder",
                              closure="complete")  # fmt: skip
     return dt.export(selection, depth, width=width, heads=HEADS, base=base)

@@ -1,4 +1,4 @@
-"""DeepNet and Su Jianlin's analysis of it: derived, compared, and measured.
+"""DeepNet and Su Jianlin's analysis: derived, compared, and measured.
 
     python docs/paths/deepnet_and_su.py
 
@@ -16,13 +16,13 @@ alpha, beta = deepnet.rule.alpha_at(N=100), deepnet.rule.beta_at(N=100)
 assert abs(alpha / 200 ** (1 / 4) - 1) < 1e-9  # DeepNet, arXiv 2203.00555, Figure 2: (2N)^(1/4),
 assert abs(beta / 800 ** (-1 / 4) - 1) < 1e-9  # and (8N)^(-1/4)
 
-# Su's route takes one scalar a matrix as a probe of its gradient. It gives the same powers of N:
-# the constants differ by what a route counts, and by a convention.
+# Su's route takes one scalar of each matrix as a probe of its gradient. It gives the same powers of
+# N. The constants differ by the terms that a route counts, and by a convention.
 su = dt.derive("sgd")
 ratios = {N: deepnet.rule.beta_at(N=N) / su.rule.beta_at(N=N) for N in (10, 1000)}
 assert abs(ratios[10] / ratios[1000] - 1) < 1e-9
 
-# What both assume, and what one of them needs beside it.
+# The assumptions of both routes, and those of one route alone.
 assumed = {d.selection.method: {a.name for a in d.assumptions} for d in (deepnet, su)}
 print("both:", *sorted(assumed["lemma"] & assumed["probe"]))
 print("lemma alone:", *sorted(assumed["lemma"] - assumed["probe"]))
@@ -35,7 +35,7 @@ print(measured)
 exponent = measured.exponents[0]
 assert measured.verdict is dt.Verdict.SUPPORTED and exponent.low <= 0 <= exponent.high
 
-# The same constants under Adam, whose update does not feel the gradient's size: Su's point.
+# The same constants under Adam, whose update does not depend on the gradient's size: Su's point.
 adam = dt.derive("adam")
 elsewhere = dt.verify(adam, rule=deepnet.rule, **small)
 print(elsewhere)

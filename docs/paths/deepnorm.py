@@ -1,8 +1,8 @@
-"""Is my DeepNorm right? Two models are audited, one with a mistake; the mistake is mended.
+"""Is my DeepNorm right? Two models are audited, one with a mistake; the mistake is fixed.
 
     python docs/paths/deepnorm.py
 
-``deepnet-theory audit docs/paths/my_deepnorm.py:faulty`` says the same of 12 layers.
+``deepnet-theory audit docs/paths/my_deepnorm.py:faulty`` prints the same for 12 layers.
 """
 
 import torch
@@ -23,7 +23,7 @@ assert abs(first["alpha"] - (2 * N) ** (1 / 4)) < 1e-3
 under_adamw = dt.audit(*faithful(N), optimizer="adamw")
 assert under_adamw.verdict is dt.Verdict.REFUTED and "N^(1/2)" in str(under_adamw)
 
-# The other one: where, what, how many times, and the line that mends it.
+# The other model: where, what, how many times, and the line that fixes it.
 model, inputs = faulty(N)
 audit = dt.audit(model, inputs)
 for finding in audit.findings:
@@ -35,7 +35,7 @@ beta = (8 * N) ** (-1 / 4)
 assert abs(sizes["value"] / 2**0.5 - 1) < 0.05  # fans of three matrices in place of one
 assert abs(sizes["query"] * beta / 2**0.5 - 1) < 0.05  # and scaled by beta on top
 
-# The plan is the mending of every matrix; after it the model is DeepNorm.
+# The plan fixes every matrix. Afterwards the model is DeepNorm.
 with torch.no_grad():
     for change in audit.plan:
         for start, end in change.outputs:

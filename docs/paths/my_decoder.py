@@ -1,4 +1,4 @@
-"""A decoder as one writes it, which knows nothing of this package: RMS norms, SwiGLU, pre-LN."""
+"""A plain decoder that knows nothing of this package: RMS norms, SwiGLU, pre-LN."""
 
 from __future__ import annotations
 

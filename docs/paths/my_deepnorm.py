@@ -1,4 +1,4 @@
-"""DeepNorm as one writes it: ``faithful``, and ``faulty``, where one line went wrong."""
+"""A plain DeepNorm: ``faithful``, and ``faulty``, which has one wrong line."""
 
 from __future__ import annotations
 

@@ -15,21 +15,21 @@ from deepnet_theory import apply_, parameter_groups
 
 torch.manual_seed(0)
 
-# As it is: the deeper the model, the further one step of AdamW moves its output.
+# Without the rule, one AdamW step changes the output more in a deeper model.
 plain = dt.measure(make, [6, 12, 24], optimizer="adamw", seeds=2)
 print(plain)
 assert plain.verdict is dt.Verdict.REFUTED and plain.exponents[0].low > 0.5
 
-# The rule to train with, for this layer; its constants in the model, its rates in the optimizer.
+# The recommended rule for this layer: its constants in the model, its rates in the optimizer.
 layers = {"placement": "pre-ln", "norm": "rms", "stack": "decoder", "layer": "attention,ffn:swiglu"}
 rule = dt.derive("adamw", **layers, closure="complete")
 constants = dt.export(rule, depth=100)
 model, ids = make(100)
-print(apply_(model, constants, inputs=ids))  # what it did, and what stays as it was
+print(apply_(model, constants, inputs=ids))  # what it changed, and what it left
 optimizer = torch.optim.AdamW(parameter_groups(model, lr=1e-3))
 assert len(optimizer.param_groups) > 1
 
-# Are they on it? Every gain and every group's rate, epsilon and decay are read back.
+# Does the model follow the rule? Every gain, and every group's rate, epsilon and decay are read.
 audit = dt.audit(model, ids, optimizer=optimizer, constants=constants)
 print(audit)
 assert audit.verdict is dt.Verdict.SUPPORTED and not audit.findings
@@ -39,7 +39,7 @@ assert abs(gains["value"] / beta - 1) < 0.05  # of 4,096 entries, to 1 %
 assert abs(gains["query"] - 1) < 0.05
 
 
-# Does one step now move it alike at every depth?
+# Does one step now change the output equally at every depth?
 def ruled(depth: int) -> tuple[Decoder, Tensor]:
     """The model with the rule of its depth; one generator draws embedding and head alike."""
     model, ids = make(depth)
@@ -53,7 +53,7 @@ def adamw(model: Decoder) -> torch.optim.AdamW:
     return torch.optim.AdamW(parameter_groups(model, lr=1e-3))
 
 
-# It did as N^1.3 or more; now it is constant to within N^(1/8), and more seeds narrow that.
+# The change grew as N^1.3 or more. Now it is constant to within N^(1/8); more seeds narrow this.
 found = dt.measure(ruled, [6, 12, 24], optimizer=adamw, seeds=3)
 print(found)
 assert found.exponents[0].low > -1 / 8 and found.exponents[0].high < 1 / 8

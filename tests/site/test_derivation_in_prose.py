@@ -53,7 +53,7 @@ def wrong(page):
             before += f"{line} "
             if line.startswith("- "):
                 left, *sides = line.removeprefix("- ").split(" = ")
-                closure = derivation.training_closure if "To train with" in before else None
+                closure = derivation.training_closure if "Recommended for" in before else None
                 used = derive(title.lower(), closure=closure) if closure else derivation
                 yield from (f"{title}: {line}" for s in sides if not right(used, left, s))
             elif put_in := re.search(r"into the balance: (.*) = 1\.", line):
