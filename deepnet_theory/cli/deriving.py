@@ -25,7 +25,7 @@ from deepnet_theory.definitions.selection import (
     Selection,
     parse_depth,
 )
-from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.answer import Answer
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -198,8 +198,7 @@ def export(
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
 
-    An answer that names no closure is exported with the rule recommended for training. ``given``
-    has the fields of a selection, those of
+    ``given`` has the fields of a selection, those of
     :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads`` …), and a
     ``rule`` of your own, or ``alpha`` and ``beta``, whose learning-rate multipliers are 1, or a
     published ``scheme``, for whose optimizer and stack a selection may ask.
@@ -240,20 +239,16 @@ def export(
         constants = budgeted(constants_of_scheme(subject.scheme, selection, depth, form, given))
         constants.warn()
         return constants
-    answer = trained = subject.answer
-    if subject.rule is None and (wanted := for_training(answer.selection)) != answer.selection:
-        trained = Answer(wanted)
+    answer = subject.answer
     if alignment not in ALIGNMENTS:
         raise unknown("alignment", alignment, ALIGNMENTS)
     if base is None:
         refuse({"base_heads": base_heads}, "without a base width")
     # the constants at another depth too: those of the base model
-    there = partial(
-        constants_of, trained, rule=subject.rule, form=form, sizes=given, rows=answer.rows
-    )
+    there = partial(constants_of, answer, rule=subject.rule, form=form, sizes=given)
     constants = there(depth)
     if base is not None:
-        constants = on_base(there, constants, trained.selection, base, base_heads, alignment)
+        constants = on_base(there, constants, answer.selection, base, base_heads, alignment)
     constants = budgeted(constants)
     constants.warn()
     return constants

@@ -28,10 +28,10 @@ from deepnet_theory.definitions.outcome import (
     unknown,
 )
 from deepnet_theory.definitions.record import Option, record, taken
-from deepnet_theory.definitions.rule import COMPLETE, Rule
+from deepnet_theory.definitions.rule import COMPLETE, PUBLISHED, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, Stack
 from deepnet_theory.definitions.sublayer import EPSILON
-from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import predictions, scheme_predictions
 from deepnet_theory.sizes.growth import growth
 from deepnet_theory.sizes.update import law
@@ -197,7 +197,7 @@ def verify(
             exponents = predictions(selection, used, settings.step)
             expected = replace(exponents, assumptions=expected.assumptions)
         if subject.rule is None:
-            rows = {row.named: row.told() for row in proved.rows}
+            rows = {row.named: row.rule.told() for row in proved.rows}
     elif settings.step == "matrices":
         expected = scheme_predictions(subject.scheme, selection)
     else:
@@ -238,7 +238,7 @@ def _in_width(
     wanted = parse_widths(widths)
     layers = [n for depth in parse_depths(depths or [2], stack) for n in depth.values()]
     settings, work = settings_and_work({"tokens": WIDE_TOKENS, **given, "width": wanted[0]})
-    answer = Answer(for_training(selection))
+    answer = Answer(selection)
     made = partial(_constants, answer, settings, VOCABULARY, wanted[0], alignment=alignment)
     for width in wanted:  # one that the heads do not divide is refused before measuring
         made(layers[0], width)
@@ -418,13 +418,14 @@ def _candidates(
     selection: Selection, names: Names, places: Sequence[Given], base: int | None, course: Course
 ) -> Iterator[Built]:
     """What is trained: the rule of every closure, or with a ``base`` width every one of RULES."""
-    both = (COMPLETE.name, Answer(selection).closure) if base is None else RULES
+    source = Answer(replace(selection, closure=PUBLISHED)) if base is None else None
+    both = (COMPLETE.name, source.closure) if source else RULES
     several = names.split(",") if isinstance(names, str) else names or both
     for name in dict.fromkeys(one.strip().lower() for one in several):
         if base is not None and name not in RULES:
             raise unknown("rule", name, RULES)
-        wanted = replace(selection, closure=name) if base is None else for_training(selection)
-        answer, on = Answer(wanted), base if name == RULES[0] else None
+        answer = Answer(replace(selection, closure=name) if base is None else selection)
+        on = base if name == RULES[0] else None
         yield _candidate(name, answer, _models(answer, places, on, course), places, course)
 
 
@@ -460,7 +461,7 @@ def _beside(
 
     first = next(iter(places[0].values()))
     base = places[0].get("d", course.settings.width), first
-    answer = Answer(for_training(selection))
+    answer = Answer(selection)
     rule = _models(answer, places, base, course)
     found = {name: [wrong(name, c, rule[0]) for c in rule] for name in WRONG}
     others = [(f"alignment {ALIGNMENTS[1]}", selection, ALIGNMENTS[1])]
@@ -469,7 +470,7 @@ def _beside(
         others.append((f"the rule of {name}", of, ALIGNMENTS[0]))
     for name, of, alignment in others:
         with suppress(Refusal):
-            theirs = _models(Answer(for_training(of)), places, base, course, alignment)
+            theirs = _models(Answer(of), places, base, course, alignment)
             pairs = zip(rule, theirs, strict=True)
             found[name] = [of_another(c, rule[0], other, theirs[0]) for c, other in pairs]
     kept, same, vectors = {"the rule": rule}, list[str](), course.settings.step == "all"

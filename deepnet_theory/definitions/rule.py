@@ -17,8 +17,8 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.record import NOT_NEGATIVE, OPTIONAL, POSITIVE
 
 PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
-# the names of the two rules that a selection has
-FIRST, TO_TRAIN_WITH = "as published", "recommended for training"
+# the closure that its source takes, and what a rule is called by how it was chosen
+PUBLISHED, FIRST, TO_TRAIN_WITH = "published", "as published", "recommended for training"
 
 T = TypeVar("T")
 Texts = Sequence[tuple[str, str]]  # formulas by name
@@ -150,14 +150,6 @@ class Rule:
         """The factor on the learning rate at a depth."""
         return number(self.eta, **self.depth_of(layers, depth))
 
-
-@dataclass(frozen=True)
-class Row:
-    """A rule under the name that tells it from the other one of its selection."""
-
-    named: str
-    rule: Rule
-
     def told(self, **depth: int) -> str:
         """The formulas in one line, with their values at a depth where one is given."""
 
@@ -167,9 +159,9 @@ class Row:
             return f"{formula} = {number(formula, **depth):.6g}"
 
         entries = []
-        for e in self.rule.entries:
+        for e in self.entries:
             knobs = [f"alpha = {valued(e.alpha)}", f"beta = {valued(e.beta)}"]
-            beside = {"kappa": e.rate, "eta times": self.rule.eta}
+            beside = {"kappa": e.rate, "eta times": self.eta}
             knobs += [
                 f"{symbol} = {valued(text)}" for symbol, text in beside.items() if text != "1"
             ]
@@ -178,6 +170,21 @@ class Row:
             owner = e.part if e.sublayer == "*" else f"{e.part}, {e.sublayer}"
             entries.append(f"{owner} {', '.join(knobs)}")
         return "; ".join(entries)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A rule, how it was chosen, its closure and whose closure that is."""
+
+    chosen: str
+    closure: str
+    whose: str
+    rule: Rule
+
+    @property
+    def named(self) -> str:
+        """What tells it from the other rule of its selection."""
+        return f"{self.chosen} ({self.closure})"
 
 
 def own_rule(
@@ -298,7 +305,7 @@ PARAMETER_NORM = Closure(
     name="parameter-norm",
     conditions=(("sqrt(m)*beta", "1/alpha"),),
     summary="the norm of the branch's gains is the inverse of the residual multiplier",
-    source="layer cake, §4.3",
+    source="DeepNet, arXiv 2203.00555, as the layer cake, §4.3, completes it",
 )
 
 SYMMETRIC = Closure(

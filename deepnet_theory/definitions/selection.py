@@ -12,11 +12,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any
 
+from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.placement import Placement, placement
 from deepnet_theory.definitions.record import Option, record, require_valid
-from deepnet_theory.definitions.rule import Closure, closure
+from deepnet_theory.definitions.rule import PUBLISHED, Closure, closures
 from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 
 METHODS = ("probe", "lemma")
@@ -32,8 +33,9 @@ _NAMES = ("optimizer", "placement", "norm", "stack", "layer", "method", "closure
 class Selection:
     """The optimizer (by name or by update expression), placement, norm, stack, method, closure.
 
-    ``closure=None`` asks for the default, which is computed. ``rank`` is that of a
-    matrix's gradient in width: ``low`` for fewer tokens than the width, ``full`` for as many.
+    ``closure=None`` asks for the rule recommended for training, ``"published"`` for the one that
+    the source of the method would take. ``rank`` is that of a matrix's gradient in width: ``low``
+    for fewer tokens than the width, ``full`` for as many.
     """
 
     optimizer: Annotated[
@@ -61,7 +63,9 @@ class Selection:
     closure: Annotated[
         str | None,
         Option(
-            "NAME", "The condition beside the balance; computed if not given", folder="closures"
+            "NAME",
+            "What picks the rule, or published: the source's; the recommended rule's if not given",
+            folder="closures",
         ),
     ] = None
     rank: Annotated[
@@ -110,8 +114,9 @@ class Selection:
 
     @cached_property
     def the_closure(self) -> Closure | None:
-        """The closure, or None for the default."""
-        return None if self.closure is None else closure(self.closure)
+        """The closure that is named; None for the recommended one, and for the source's."""
+        known = {**closures(), PUBLISHED: None}
+        return None if self.closure is None else choose("closure", self.closure, known)
 
     def has_one_alpha(self, part: Part) -> bool:
         """Whether all sublayers of a part share α, as the branches of one normalised sum do."""

@@ -6,7 +6,7 @@
                              increment and its weight
              → rule          part by part, the last first: sublayers counted and added up, what a
                              later part amplifies; balance and closure imposed; the table's values
-                             satisfy them
+                             satisfy them; every further order of an update in depth at them
              → Derivation    the steps that all this rests on; its verdict checks each, and holds
                              every printed leaf against explicit sublayers
 """
@@ -69,6 +69,11 @@ class Derivation(Answer):
     def rule(self) -> SolvedRule:  # type: ignore[override]
         """The rule that the steps end in, α and β as SymPy expressions."""
         return rule_of(self.selection)
+
+    @cached_property
+    def published(self) -> SolvedRule | None:  # type: ignore[override]
+        """The source's rule beside the recommended one, as expressions too."""
+        return rule_of(self.source.selection) if self.source else None
 
     @cached_property
     def predictions(self) -> Predictions:
@@ -144,9 +149,12 @@ def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
     # its names stand for, since a folder of values may change.
     steps, route = chain(selection), route_of(selection)
     conclusion = tuple(s.name for s in steps if s.name.startswith("solution-"))
+    weights = (one.name for one in route.weights.values())
+    orders = (s.name for s in steps if s.name.startswith("order-"))
     return Derivation(
         selection=selection,
-        # the branch's weight is the other size of a sublayer, which the sources judge a rule by
-        steps=supporting(steps, (*conclusion, *(one.name for one in route.weights.values()))),
+        # the branch's weight is the other size of a sublayer, which the sources judge a rule by;
+        # the orders of an update beyond the first are what it is recommended by
+        steps=supporting(steps, (*conclusion, *weights, *orders)),
         conclusion=conclusion,
     )

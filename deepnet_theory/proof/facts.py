@@ -16,8 +16,7 @@ from deepnet_theory.definitions.outcome import InputError, Verdict
 
 # keys that name or describe; what they say of a number, the number's own fact says
 LABELS = frozenset({
-    "select", "schema", "meaning", "closure", "training_closure", "training_refused",
-    "training_condition", "depth", "role",
+    "select", "schema", "meaning", "closure", "refused_for_training", "depth", "role",
 })  # fmt: skip
 # what tells one entry of a printed list from the others
 KEYS = ("stack", "part", "sublayer", "name", "in", "share")

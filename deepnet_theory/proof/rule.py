@@ -7,6 +7,7 @@ r"""The rule: the increments that a route proves of single sublayers, balanced p
      → A      the amplification of this part's change by the later part
      → 1      balance and closure, which are imposed
      → α, β   the table's values, which must satisfy both
+     → Θ      the orders of an update beyond the first, at these values
 
 K cross-attentions of weight c carry a change to the output: :math:`A = Kc` where all are aligned.
 Source: DeepNet, arXiv 2203.00555, Theorem 4.3, counts it once; the rest is derived here.
@@ -33,6 +34,7 @@ from deepnet_theory.proof.algebra import (
     from_monomial,
     in_sympy,
     l,
+    monomial,
     output_change,
     part_symbol,
     present,
@@ -54,7 +56,7 @@ from deepnet_theory.sizes.rule import Kind, solve_rule
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.sizes.update import law as degrees
 
-SECTION, CLOSURE = Section("The balance"), Section("The closure")
+SECTION, CLOSURE, ORDERS = map(Section, ("The balance", "The closure", "Every order"))
 COUNTED = "Su, §Increment explosion"
 AMPLIFIED = "DeepNet, arXiv 2203.00555, Theorem 4.3"
 A = sp.Symbol("A", positive=True)
@@ -170,10 +172,11 @@ class Balance:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Sum, passage, balance, closure and solution."""
+        """Sum, passage, balance, closure, solution and the further orders."""
         before = (self.sum, *(self.passage(self.later) if self.later else ()))
         imposed = (*self.shares(before), *self.closures())
-        return (*before, *imposed, *self.solution(imposed))
+        solved = tuple(self.solution(imposed))
+        return (*before, *imposed, *solved, *self.orders(imposed, solved))
 
     @property
     def conclusion(self) -> tuple[str, ...]:
@@ -216,6 +219,13 @@ class Balance:
         """The multiplier of η: its factor where that is a knob, and κ of a kind that takes one."""
         factor = rate if "eta" in self.sized.joined[0].knobs else _ONE
         return factor * (self.symbol("kappa", kind) if kind.name in self.sized.rated else _ONE)
+
+    def relative(self, kind: Kind) -> sp.Expr:
+        """ρ/κ of a scaled matrix."""
+        placement, under = self.selection.the_placement, self.selection.the_optimizer
+        return relative_update(kind.law.sublayer, placement, degrees(under)).xreplace(
+            self.own(kind)
+        )
 
     def tag(self, kind: Kind) -> str:
         """The name of the kind in the names of steps."""
@@ -302,13 +312,20 @@ class Balance:
             checks=(Check("ratio at depths of 10^40 and more", order_one),),
         )  # fmt: skip
 
+    @cached_property
+    def amplified(self) -> sp.Expr:
+        """What a change of this part is multiplied by on its way: A where that grows."""
+        if self.later is None:
+            return _ONE
+        size, passage = self.passage(self.later)
+        return passage.rhs.xreplace({A: size.rhs})
+
     # Nothing proves that an update should be constant in depth: it is asked for, and another
     # closure asks for something else. So the steps that follow are IMPOSED where their checks hold.
 
     def shares(self, before: Sequence[Step]) -> Iterator[Step]:
         """The balance of every kind. ``before``: the sum, and the passage of the later part."""
-        passage, kinds = before[1:], self.sized.kinds
-        amplified = passage[-1].rhs.xreplace({A: passage[-2].rhs}) if passage else _ONE
+        passage, kinds, amplified = before[1:], self.sized.kinds, self.amplified
         for kind in kinds:
             times = self.times(kind)
             single = amplified * times * self.increment(kind)
@@ -358,9 +375,7 @@ class Balance:
         ρ; by what factor, at α = β = 1.
         """
         own, sublayer = self.own(kind), kind.law.sublayer
-        placement, times = self.selection.the_placement, self.times(kind)
-        relative = relative_update(sublayer, placement, degrees(self.selection.the_optimizer))
-        relative = relative.xreplace(own)
+        relative, times = self.relative(kind), self.times(kind)
         per_weight = self.increment(kind) / self.of(self.route.weights, sublayer.name)
         names = {"alpha": own[alpha], "beta": own[beta], "m": sp.Integer(kind.matrices)}
         names["rho"] = times * relative
@@ -398,3 +413,38 @@ class Balance:
                 uses=tuple(step.name for step in imposed),
                 checks=(Check("satisfies its conditions", satisfied), NAMED),
             )  # fmt: skip
+
+    def orders(self, imposed: Sequence[Step], solved: Sequence[Step]) -> Iterator[Step]:
+        r"""Each order of an update beyond the first, as a power of the depths.
+
+        One update multiplies each of a branch's m scaled matrices by :math:`1 + \eta\rho`, so that
+        order k is the first one times :math:`\rho^{k-1}`. By another road it is the coefficient
+        of :math:`\eta^k` in :math:`A S r (1 + \eta\rho)^m`.
+        """
+        for kind, balance in zip(self.sized.kinds, imposed, strict=False):
+            rho, weights = self.times(kind) * self.relative(kind), self.route.weights
+            first, of = kind.members[0], kind.degree
+            branches = self.amplified * sublayers(self.part) * self.of(weights, first)
+            for k in range(2, of + 1):
+                size, x = simplified(balance.lhs * rho ** (k - 1)), sp.Dummy()
+
+                def holds(step: Step, k: int = k, x: sp.Dummy = x, rho: sp.Expr = rho, of: int = of,
+                          branches: sp.Expr = branches) -> bool:  # fmt: skip
+                    together = sp.Poly((1 + eta * x) ** of, eta).coeff_monomial(eta**k)
+                    pair = step.lhs, branches * together.xreplace({x: rho})
+                    return all(self.in_depth(one / step.rhs) == 1 for one in pair)
+
+                yield ORDERS.order(
+                    f"order-{k}-{self.tag(kind)}", size, self.in_depth(size),
+                    f"an update multiplies each of the {of} scaled matrices of a branch by 1 + "
+                    f"eta*rho: {k} of them at once change the output by the first order times rho"
+                    + f"^{k - 1}" * (k > 2),
+                    uses=(balance.name, weights[first].name, *(step.name for step in solved)),
+                    checks=(Check("the branch's product, expanded, at the rule", holds),),
+                    left=output_change(str(k)) / eta**k,
+                )  # fmt: skip
+
+    def in_depth(self, size: sp.Expr) -> sp.Expr:
+        """The powers of the depths in a size at the table's values."""
+        powers = exponents(simplified(size.xreplace(self.values)))
+        return monomial({base: power for base, power in powers.items() if base.is_Symbol})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -124,13 +123,9 @@ class AtRule:
 
     def all(self) -> Iterator[tuple[Path_, Shown]]:
         yield from self.rule("rule", self.stack, self.data["closure"])
-        if self.data["training"]:
-            closed = self.data["training_closure"]
-            eta = self.data["eta"] if closed == self.data["closure"] else "1"
-            select = replace(self.selection, closure=closed)
-            yield from self.rule(
-                "training", ExplicitStack(select, self.data["training"], eta), closed
-            )
+        if entries := self.data.get("published"):
+            stack = ExplicitStack(self.selection, entries, "1")
+            yield from self.rule("published", stack, entries[0]["closure"])
         yield from self.consequences()
         for one in self.parameters:
             yield from self.parameter(one)
@@ -254,16 +249,15 @@ class AtRule:
         return self.state([place for _, _, place in self.kinds()])
 
     def tells_the_state(self, stated: str) -> bool:
-        """Its first word, the rule that it recommends, and what training needs beside the rule."""
-        trained, closed = self.data["training"], self.data["training_closure"]
-        same = trained == self.data["rule"]
-        needs = self.selection.the_placement.training_condition if trained else ""
+        """Its first word, whether to train with the rule, and what training needs besides."""
+        stable, refused = self.whole == "stable", self.data.get("refused_for_training") or ""
+        needs = self.selection.the_placement.training_condition
         return (
             stated.lower().startswith(f"{self.whole} in depth")
-            and ("One learning rate serves every depth" in stated) == bool(trained and same)
-            and CLOSURE.findall(stated) == [closed] * bool(trained and not same)
-            and (self.data.get("training_condition") or "") == needs
-            and needs in stated
+            and ("One learning rate works at every depth" in stated) == stable
+            and ("No rule is recommended for training" in stated) == bool(refused)
+            and bool(refused) == (not stable and self.selection.closure is None)
+            and (not needs or (needs in stated) == stable)
         )
 
     @cached_property
@@ -291,7 +285,7 @@ class AtRule:
     def quotes(self, stated: str) -> bool:
         """Whether every formula of a sentence is printed; ``N^(1/2)`` is a power alone."""
         powers = {size.without_number for size in self.printed}
-        said = formulas(stated.replace(self.data.get("training_refused") or "", ""))
+        said = formulas(stated.replace(self.data.get("refused_for_training") or "", ""))
         return all(
             parse(f.replace("^", "**")) in (powers if "^" in f else self.printed) for f in said
         )
@@ -313,7 +307,6 @@ class AtRule:
 
 
 FAR = re.compile(r"the (\w+)'s S\*r\^2 grows")
-CLOSURE = re.compile(r"take the closure (\S+)\.")
 FORMULA = re.compile(r"[\w*/^().+-]*\b[NM]\b[\w*/^().+-]*")
 
 

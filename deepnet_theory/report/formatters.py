@@ -71,7 +71,7 @@ def line(result: Any) -> str:
 
         return lines(result)
     name = type(result).__name__
-    rule = f": {result.rows[0].told()}" if name == "Derivation" else ""
+    rule = f": {result.rule.told()}" if name == "Derivation" else ""
     verdict = getattr(result, "verdict", "")
     title = composed(result).title.removeprefix(f"{name} of ")
     return f"<{name} of {title}{rule}{f'; {verdict}' * bool(verdict)}>"

@@ -59,8 +59,7 @@ def document(
     """Everything on one page; ``command`` is the way to make it again."""
     v, row = verification, constants.origin.get("row")
     built: doc.Body = (
-        f"Measured here: the rule {derivation.rows[0].named}. In the constants: the rule {row}."
-        * bool(row),
+        f"Measured, and in the constants: the rule {row}." * bool(row),
         *_numbers(constants),
         doc.Listing(USE),
         doc.Document("constants.json", (doc.Listing(constants.to_json()),), folded=True),

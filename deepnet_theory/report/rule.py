@@ -93,35 +93,31 @@ def owner(part: str, sublayer: str) -> str:
 
 
 def box(derivation: Derivation) -> Iterator[doc.Block]:
-    """The rule and the recommended one, with values where the derivation was given a depth."""
-    depth = dict(derivation.values)
-    at = f", at {sized(depth)}" * bool(depth)
-    for row in derivation.rows:
+    """The rule, and the published one under a recommended one; values below them at a depth."""
+    depth, rows, lines = dict(derivation.values), derivation.rows, list[tuple[doc.Words, ...]]()
+    several = len(derivation.rule.entries) > 1
+    factor = any(row.rule.eta != "1" for row in rows)
+    for row in rows:
+        chosen = row.chosen.removesuffix(" for training")
         for e in row.rule.entries:
-            yield f"{owner(e.part, e.sublayer)}, {row.named}{at}:"
-            knobs = {"alpha =": e.alpha, "beta =": e.beta, "kappa =": e.rate}
-            rows = (
-                ((f"{name} ", doc.Formula(text), _value(text, depth)),)
-                for name, text in (knobs | {"eta times": row.rule.eta}).items()
-                if text != "1" or name in ("alpha =", "beta =")
-            )
-            yield doc.Table((), tuple(rows))
-
-
-def _value(formula: str, depth: dict[str, int]) -> str:
-    return f" = {evaluated(formula, **depth):.6g}" if depth and formula != "1" else ""
+            named = f"{owner(e.part, e.sublayer)}, {chosen}" if several else chosen
+            formulas = (e.alpha, e.beta, e.rate, *([row.rule.eta] * factor))
+            lines.append((named, *map(doc.Formula, formulas), row.closure, row.whose))
+            if depth:
+                values = (f"{evaluated(formula, **depth):.6g}" for formula in formulas)
+                lines.append((f"at {sized(depth)}", *values, "", ""))
+    yield doc.table(f"rule | α | β | κ{' | factor on η' * factor} | closure | whose", lines)
 
 
 def meaning(derivation: Derivation) -> Iterator[doc.Words]:
     """Which matrices the rule scales, and whether it is stable."""
     kinds = {s.name: s for part in derivation.selection.the_stack.parts for s in part.layer}
     scaled = "; ".join(f"{', '.join(m.name for m in s.scaled)} of {n}" for n, s in kinds.items())
-    rates = any(entry.rate != "1" for entry in derivation.rule.entries)
     yield (
         "In ",
         doc.Formula(derivation.selection.the_placement.equation),
-        f", beta multiplies the initialisation of {scaled}{', kappa their learning rate' * rates}; "
-        "all other matrices keep theirs.",
+        f", β multiplies the initialisation of {scaled}; κ multiplies their learning rate. All "
+        "other matrices keep theirs.",
     )
     yield derivation.in_depth
 
@@ -136,8 +132,7 @@ def proved(derivation: Derivation) -> tuple[Verdict, str]:
 def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
     """How much has been shown, in one sentence, and what was measured beside it in another."""
     # Nothing proves that an update should be constant in depth: that is asked for, so it is counted
-    # as imposed. What stands beside the steps comes by a second road, a table, which no step proves
-    # and matrices have measured: a page that called either PROVED would claim what it lacks.
+    # as imposed. The other numbers come by a second road, a table, which matrices have measured.
     count = Counter(verdict.value for verdict in derivation.verdicts.values())
     imposed, measured = count["IMPOSED"], derivation.measured
     verdict, bounds = proved(derivation)
@@ -145,9 +140,9 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
     differ = (f"; {m.of} is {m.stated} and was measured otherwise" for m in wrong[:3])
     return verdict, (
         f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check, {imposed} imposed"
-        f"; the rule holds as {derivation.relation.name}{bounds}. All other numbers were measured "
-        f"on explicit matrices, not proved: {len(measured) - len(wrong)} of {len(measured)} "
-        f"numbers agree{''.join(differ)}."
+        f"; the rule holds as {derivation.relation.name}{bounds}. Every printed number was also "
+        f"measured on explicit matrices: {len(measured) - len(wrong)} of {len(measured)} agree"
+        f"{''.join(differ)}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The answer to a selection: its rule, the rule to train with, and all that follows, as plain data.
+"""The answer to a selection: its rule, the source's, and all that follows, as plain data.
 
 Everything but the proof: ``export``, ``audit`` and ``train`` ask for it and never wait for SymPy. A
 derivation is an answer with the steps that lead to it.
@@ -7,13 +7,22 @@ derivation is an answer with the steps that lead to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.rule import COMPLETE, FIRST, TO_TRAIN_WITH, Row, Rule, closures
+from deepnet_theory.definitions.rule import (
+    COMPLETE,
+    FIRST,
+    PUBLISHED,
+    TO_TRAIN_WITH,
+    Row,
+    Rule,
+    closures,
+)
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.monomial import ONE, Monomial
@@ -30,32 +39,6 @@ from deepnet_theory.sizes.table import (
     table,
     texts,
 )
-
-
-def to_train_with(selection: Selection) -> Table:
-    """The table of the rule that keeps every order of an update the same at every depth.
-
-    It is that of the closure ``complete``; where this one has none, the selection's own rule if
-    it is stable. Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where neither is
-    there.
-    """
-    try:
-        chosen = table(replace(selection, closure=COMPLETE.name))
-    except Refusal:
-        chosen = table(selection)
-        if chosen.state != STABLE:
-            raise
-    return chosen
-
-
-def for_training(selection: Selection) -> Selection:
-    """The selection to train with: as it is where it names a closure or there is no such rule."""
-    if selection.closure is not None:
-        return selection
-    try:
-        return replace(selection, closure=to_train_with(selection).rule.closure.name)
-    except Refusal:
-        return selection
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,73 +75,61 @@ class Answer(Displayed):
         return self.table.parameters
 
     @cached_property
-    def _training(self) -> Table | str:
-        try:
-            return to_train_with(self.selection)
-        except Refusal as refusal:
-            return str(refusal)
-
-    @property
-    def to_train_with(self) -> Table | None:
-        """The table of the rule to train with; None where there is none."""
-        return None if isinstance(self._training, str) else self._training
-
-    @property
-    def training_refused(self) -> str:
-        """Why there is no rule to train with; empty where there is one."""
-        return self._training if isinstance(self._training, str) else ""
+    def source(self) -> Answer | None:
+        """What the source answers; None where a closure is named, or the source has no rule."""
+        if self.selection.closure is None:
+            with suppress(Refusal):
+                selection = replace(self.selection, closure=PUBLISHED)
+                solve_rule(selection)
+                return Answer(selection, self.values)
+        return None
 
     @cached_property
-    def training(self) -> Rule | None:
-        return texts(self.to_train_with.rule) if self.to_train_with else None
+    def published(self) -> Rule | None:
+        """The rule of the source beside the recommended one."""
+        return self.source.rule if self.source else None
 
-    @property
-    def training_closure(self) -> str | None:
-        return self.to_train_with.rule.closure.name if self.to_train_with else None
-
-    @property
-    def trains(self) -> bool:
-        rule, training = self.rule, self.training
-        return training is not None and (rule.entries, rule.eta) == (training.entries, training.eta)
+    @cached_property
+    def refused_for_training(self) -> str:
+        """Why no rule is recommended for training; empty where one is, or a closure is named."""
+        if self.selection.closure is None and self.table.state != STABLE:
+            try:
+                solve_rule(replace(self.selection, closure=COMPLETE.name))
+            except Refusal as refusal:
+                return str(refusal)
+        return ""
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The rule and the one to train with, under their names; one row where they agree."""
-        named, training = self.selection.closure is not None, self.training
-        first = f"closure {self.closure}" if named else f"{FIRST} ({self.closure})"
-        if training is None:
-            return (Row(first, self.rule),)
-        other = f"{TO_TRAIN_WITH} ({self.training_closure})"
-        if not self.trains:
-            return Row(first, self.rule), Row(other, training)
-        if named and self.closure == self.training_closure:
-            return (Row(other, self.rule),)
-        return (Row(f"{first}, and {TO_TRAIN_WITH}", self.rule),)
+        """The rule, and below the recommended one the source's where its closure is another."""
+        named, source = self.selection.closure, self.source
+        chosen = TO_TRAIN_WITH if named in (None, COMPLETE.name) else "as asked"
+        if named == PUBLISHED or self.refused_for_training:
+            chosen = FIRST
+        whose = self.table.rule.closure.source.partition(",")[0].partition(";")[0]
+        first = Row(chosen, self.closure, whose, self.rule)
+        return first, *(source.rows if source and source.closure != self.closure else ())
 
     @property
-    def training_condition(self) -> str:
-        """What training needs beside the rule to train with; empty where nothing is known."""
-        return self.selection.the_placement.training_condition if self.to_train_with else ""
+    def condition(self) -> str:
+        """What training with the rule needs besides; empty where nothing is known."""
+        stable = self.table.state == STABLE
+        return self.selection.the_placement.training_condition if stable else ""
 
     @property
     def advice(self) -> str:
-        """Which rule to train with, what training needs beside it, and by what law."""
-        if self.to_train_with is None:
-            return f"No closure is complete here: {self.training_refused}."
-        sentence = (
-            "One learning rate serves every depth: train with this rule."
-            if self.trains
-            else f"For training take the closure {self.training_closure}."
-        )
-        return f"{sentence} {self.training_condition}".rstrip()
+        """Whether to train with the rule, what training needs besides, and by what law."""
+        if self.table.state == STABLE:
+            return f"One learning rate works at every depth. {self.condition}".rstrip()
+        if self.refused_for_training:
+            return f"No rule is recommended for training: {self.refused_for_training}."
+        return "To train, name no closure: the recommended rule is the default."
 
     @property
     def in_depth(self) -> str:
-        """Whether the rule is stable, lazy or unstable in depth, and which rule to train with."""
+        """Whether the rule is stable, lazy or unstable in depth, and whether to train with it."""
         state = in_depth(self.table)
-        named = self.selection.closure is not None
-        used = self.rule if named or self.training is None else self.training
-        epsilon = in_words(used.entries, **dict(self.values))
+        epsilon = in_words(self.rule.entries, **dict(self.values))
         return f"{state[0].upper()}{state[1:]}. {self.advice} {epsilon}".rstrip()
 
     @property
@@ -198,22 +169,23 @@ class Answer(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON, without steps."""
-        depth, training = dict(self.values), self.training
+        depth, source = dict(self.values), self.source
         data: dict[str, Any] = {
             "select": self.selection.to_dict(),
             "rule": [entry.to_dict(**depth) for entry in self.rule.entries],
             "eta": self.rule.eta,
             "closure": self.closure,
-            "training": training and [entry.to_dict(**depth) for entry in training.entries],
-            "training_closure": self.training_closure,
-            "training_refused": self.training_refused or None,
-            "training_condition": self.training_condition or None,
             "meaning": self.rule.meaning,
             "consequences": by_kind(self.consequences, "meaning", "remark"),
             "parameters": [row.to_dict() for row in self.parameters],
             "in_depth": self.in_depth,
             "remarks": list(self.remarks),
         }
+        if source:
+            entries = source.rule.entries
+            data["published"] = [e.to_dict(**depth) | {"closure": source.closure} for e in entries]
+        if self.refused_for_training:
+            data["refused_for_training"] = self.refused_for_training
         if depth:
             data |= {"depth": depth, "eta_value": self.rule.eta_at(**depth)}
         return data

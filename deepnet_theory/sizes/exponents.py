@@ -16,7 +16,7 @@ from deepnet_theory.definitions.measurement import Predictions, prediction
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.record import written
-from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.rule import PUBLISHED, Rule
 from deepnet_theory.definitions.scheme import Scheme
 from deepnet_theory.definitions.selection import Part, Selection, stack
 from deepnet_theory.definitions.sublayer import STEPPED, Role, norm
@@ -125,12 +125,12 @@ class Exponents:
 
 @cache
 def rival_rules(selection: Selection) -> Mapping[str, Rule]:
-    """The default rules of SGD, Adam and LAMB for the same network, besides the selected one."""
+    """The published rules of SGD, Adam and LAMB for the same network, besides the selected one."""
     rules: dict[str, Rule] = {}
     for name in BEST_KNOWN:
         if name == selection.optimizer:
             continue
-        other = replace(selection, optimizer=name, update=None, closure=None)
+        other = replace(selection, optimizer=name, update=None, closure=PUBLISHED)
         try:
             rules[name] = table.texts(solve_rule(other))
         except Refusal:
@@ -155,11 +155,11 @@ def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Pre
 
 
 def cross_table(names: Iterable[str]) -> dict[tuple[str, str], Fraction]:
-    """The exponent in N of every rule, the first name, under every optimizer, in post-LN encoders.
+    """The exponent in N of published rules, the first name, under optimizers, in post-LN encoders.
 
     Raises :class:`Refusal` where an optimizer has no rule.
     """
-    selections = [Selection(optimizer=name) for name in names]
+    selections = [Selection(optimizer=name, closure=PUBLISHED) for name in names]
     rules = {s.optimizer: table.texts(solve_rule(s)) for s in selections}
     return {
         (str(name), str(under.optimizer)): Exponents(under, rule).all()["N", "all"]

@@ -36,7 +36,7 @@ from deepnet_theory.definitions.constants import (
 from deepnet_theory.definitions.expression import evaluate
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.record import record, written
-from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, Row, Rule, RuleEntry
+from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, Rule, RuleEntry
 from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, not_exportable
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer, sublayer
@@ -72,12 +72,8 @@ def constants_of(
     rule: Rule | None,
     form: str,
     sizes: Mapping[str, Any],
-    rows: tuple[Row, ...] = (),
 ) -> Constants:
-    """The constants of the rule of an answer, or of your own in its place.
-
-    ``rows`` are the named rules that it is one of; its own if none are given.
-    """
+    """The constants of the rule of an answer, or of your own in its place."""
     selection = answer.selection
     layers = parse_depth(depth, selection.the_stack)
     architecture = record(Architecture, "an architecture", sizes)
@@ -85,6 +81,7 @@ def constants_of(
         warning = Exponents(selection, rule).unstable
         c = Constants.of(selection, rule, layers, architecture, warning=warning)
         return _as_exported(c, selection, rule, form, row="own", rows={}, verdict="ASSUMED")
+    selection = answer.table.selection  # with the closure by name
     c = Constants.of(
         selection,
         answer.rule,
@@ -92,19 +89,18 @@ def constants_of(
         architecture,
         answer.table.at(**layers),
         warning=answer.warning,
-        condition=answer.training_condition if answer.trains else "",
+        condition=answer.condition,
     )
-    rows = rows or answer.rows
     return _as_exported(
         c,
         selection,
         answer.rule,
         form,
         parameters=[row.to_dict() for row in answer.parameters],
-        row=next(row.named for row in rows if row.rule.entries == answer.rule.entries),
-        rows={row.named: row.told(**layers) for row in rows},
+        row=answer.rows[0].named,
+        rows={row.named: row.rule.told(**layers) for row in answer.rows},
         in_depth=answer.in_depth,
-        verdict=str(getattr(answer, "verdict", "computed; derive proves it")),
+        verdict="computed; derive proves it",
     )
 
 
@@ -188,7 +184,7 @@ def constants_of_scheme(
             for p in c.parts
         ),
     )
-    told = {given.name: Row(given.name, rule).told(**at)}
+    told = {given.name: rule.told(**at)}
     names = {"scheme": given.name, "source": given.source, "row": given.name, "rows": told}
     return _as_exported(c, selection, rule, form, verdict="ASSUMED", **names)
 

@@ -10,6 +10,7 @@ is multiplied by A on its way (:meth:`_Problem.amplification`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -17,7 +18,7 @@ from itertools import combinations
 
 from deepnet_theory.definitions.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown
-from deepnet_theory.definitions.rule import Closure, closure, closures
+from deepnet_theory.definitions.rule import COMPLETE, Closure, closure, closures
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.sizes import laws, update
@@ -104,9 +105,10 @@ class Rule:
 
 
 def solve_rule(selection: Selection) -> Rule:
-    """The rule of a selection, cached.
+    """The rule of a selection, cached: that of the closure ``complete`` where none is named.
 
-    Raises :class:`Refusal` where no rule exists or a law is missing; the sentence says which.
+    Where ``complete`` has none it is the rule that the source of the method would take. Raises
+    :class:`Refusal` where no rule exists or a law is missing; the sentence says which.
     """
     return _solve_rule(selection, selection.named)
 
@@ -114,6 +116,9 @@ def solve_rule(selection: Selection) -> Rule:
 @cache
 def _solve_rule(selection: Selection, _named: tuple[object, ...]) -> Rule:
     # by what its names stand for, since a folder of values may change
+    if selection.closure is None:
+        with suppress(Refusal):
+            return solve_rule(replace(selection, closure=COMPLETE.name))
     problem = _Problem(selection)
     parts = problem.solved()
     for kind in (kind for part in parts for kind in part.kinds):
@@ -148,7 +153,7 @@ def at_sizes(selection: Selection, sized: Rule) -> Rule:
 
 
 def default_closure(method: str, of_update: update.Update, law: laws.Law) -> Closure:
-    """The closure that is taken where none is asked for, from (p, q) and the placement's law."""
+    """The closure that the source of the method takes, from (p, q) and the placement's law."""
     gains = laws.common_gains(law.sublayer)
     if not law.has_alpha:
         (response,) = {r.put(gains) for r in law.responses[law.sublayer.scaled[0].name]}

@@ -33,7 +33,7 @@ from deepnet_theory.definitions.rule import KNOBS, Rule
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, SHAPES, Selection
 from deepnet_theory.definitions.sublayer import ROUTER, Role, sublayer
 from deepnet_theory.sizes import laws
-from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.sizes.table import COLUMN, HEAD, D, ParameterRow, Place, places_of
@@ -456,10 +456,9 @@ def width_table(
 
 
 def _with_depth(table: WidthTable) -> WidthTable:
-    """The rows times what the rule to train with says in N and M: exponents add."""
-    selection = for_training(table.selection)
-    depth = Answer(selection)
-    moved = {} if table.form == FORWARD else in_weights(selection)
+    """The rows times what the rule says in N and M: exponents add."""
+    depth = Answer(table.selection)
+    moved = {} if table.form == FORWARD else in_weights(table.selection)
     known = {row.place: row for row in depth.parameters}
     eta = parse(depth.rule.eta)
 
@@ -481,7 +480,6 @@ def _with_depth(table: WidthTable) -> WidthTable:
 
     return replace(
         table,
-        selection=selection,
         rows=tuple(map(joint, table.rows)),
         closure=depth.closure,
         rule=depth.rule,

@@ -101,7 +101,7 @@ def drawn(lab: Lab, name: str, stack: str, layers: int) -> Trial:
     if stack == "encoder":
         net = ADAM if name == "DeepNorm" else Net(optimizer="adam")
         return net.trial(layers, lab.small(seeds=12))
-    selection = Selection(optimizer="adam", stack="encoder-decoder")
+    selection = Selection(optimizer="adam", stack="encoder-decoder", closure="published")
     published = derive(optimizer="sgd", stack="encoder-decoder", method="lemma").rule
     rule = published if name == "DeepNorm" else own_rule(("encoder", "decoder"), "1", "1")
     sizes = lab.small(width=64, heads=2, ffn_ratio=2.0, seeds=4)

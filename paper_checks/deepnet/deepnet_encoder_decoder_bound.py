@@ -28,7 +28,7 @@ CLAIM = Claim(
     seconds=(15.0, 34),
 )
 
-SELECTION = Selection(optimizer="sgd", stack="encoder-decoder", method="lemma")
+SELECTION = Selection("sgd", stack="encoder-decoder", method="lemma", closure="published")
 RIVALS = (("no rule", 1.0), ("Adam's rule", -0.5))
 DEPTHS = ((16, 48, 144), (16, 32, 64, 128))  # of the part that is varied
 ALONE = "encoder stepped alone: exponent in M"

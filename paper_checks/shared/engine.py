@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deepnet_theory.definitions.rule import PUBLISHED
 from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.later import sp, symbolic
 
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def derive(**chosen: Any) -> Derivation:
-    """The derivation of ``Selection(**chosen)``."""
-    return derive_selection(Selection(**chosen))
+    """The derivation of ``Selection(**chosen)``, with the source's closure unless one is chosen."""
+    return derive_selection(Selection(**{"closure": PUBLISHED, **chosen}))
 
 
 def derive_selection(selection: Selection) -> Derivation:

@@ -43,6 +43,7 @@ class Net:
         """The selection of the package."""
         return Selection(
             optimizer=self.optimizer, placement=self.placement, layer=self.layer, stack=self.stack,
+            closure="published",
         )  # fmt: skip
 
     @property

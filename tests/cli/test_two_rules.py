@@ -1,4 +1,4 @@
-"""Every command that gives a rule names both: that first derived, and that to train with."""
+"""Every command that gives a rule gives the recommended one first, and names the published."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from deepnet_theory import apply_
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.laboratory import transfer
 
-BOTH = ("as published (symmetric)", "recommended for training (complete)")
+BOTH = ("recommended for training (complete)", "as published (symmetric)")
 SMALL = ["--width", "8", "--heads", "2", "--tokens", "4", "--seeds", "2", "--depths", "1,2"]
 HEAD = "Start the head's bias at the log-unigram"
 
@@ -32,13 +32,12 @@ def test_export_says_which_rule_it_wrote(cli):
     found = cli("export", "--optimizer", "adam", "--depth", "200")
     constants = json.loads(found.out)
     assert list(constants["origin"]["rows"]) == list(BOTH)
-    assert constants["origin"]["row"] == BOTH[1] and HEAD in constants["condition"]
-    assert f"{BOTH[0]}: encoder alpha = (2*N)**(1/2) = 20, beta" in found.err
-    # the one that is to be trained with comes first
-    assert found.err.startswith(f"{BOTH[1]}, exported: encoder alpha = 2*N = 400, beta = 1")
+    assert constants["origin"]["row"] == BOTH[0] and HEAD in constants["condition"]
+    assert f"{BOTH[1]}: encoder alpha = (2*N)**(1/2) = 20, beta" in found.err
+    assert found.err.startswith(f"{BOTH[0]}, exported: encoder alpha = 2*N = 400, beta = 1")
     assert HEAD in found.err
     named = cli("export", "--optimizer", "adam", "--depth", "200", "--closure", "symmetric")
-    assert "closure symmetric, exported: encoder alpha = (2*N)**(1/2) = 20" in named.err
+    assert "as asked (symmetric), exported: encoder alpha = (2*N)**(1/2) = 20" in named.err
     assert json.loads(named.out)["condition"] == ""
 
 
@@ -51,17 +50,17 @@ def test_the_constants_of_a_report_are_those_that_export_writes(cli, tmp_path):
     handed = json.loads(unescape(data))
     assert handed == json.loads(cli("export", "--optimizer", "adam", "--depth", "200").out)
     assert handed["parts"][0]["sublayers"][0]["alpha"] == 400
-    assert BOTH[1] in html and HEAD.split("'")[0] in html
-    assert f"Measured here: the rule {BOTH[0]}. In the constants: the rule {BOTH[1]}" in html
+    assert HEAD.split("'")[0] in html
+    assert f"Measured, and in the constants: the rule {BOTH[0]}." in html
     told = plain(shown.out)  # the header of what was measured
-    assert f"{BOTH[0]}, measured here: encoder alpha = (2*N)**(1/2)" in told
-    assert f"{BOTH[1]}: encoder alpha = 2*N" in told
+    assert f"{BOTH[0]}, measured here: encoder alpha = 2*N" in told
+    assert f"{BOTH[1]}: encoder alpha = (2*N)**(1/2)" in told
 
 
 def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
     words = f"train {exported} --steps 1 --batch 2 --tokens 8 --seeds 1".split()
     shown = plain(cli(*words).out)
-    assert shown.index(f"{BOTH[1]}, trained here: ") < shown.index(f"{BOTH[0]}: encoder alpha")
+    assert shown.index(f"{BOTH[0]}, trained here: ") < shown.index(f"{BOTH[1]}: encoder alpha")
     assert HEAD in shown
     layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
     model = nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, 4))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.rule import Row, Rule, RuleEntry, numbers, own_rule
+from deepnet_theory.definitions.rule import Rule, RuleEntry, numbers, own_rule
 
 ENTRY = RuleEntry(
     "encoder", "*", "(2*N)**(1/2)", "1/(2*N)", "2/N", "N",
@@ -69,11 +69,11 @@ def test_values_are_keyed_by_what_differs():
 
 
 def test_a_row_says_the_rule_in_one_line():
-    assert Row("to train with", RULE).told() == (
+    assert RULE.told() == (
         "encoder alpha = (2*N)**(1/2), beta = 1/(2*N), kappa = 2/N, eta times = 4/N, query 3/N, "
         "epsilon of its output norm times 1/N**2"
     )
-    assert Row("", of("encoder/*", "decoder/ffn")).told(N=8, M=8) == (
+    assert of("encoder/*", "decoder/ffn").told(N=8, M=8) == (
         "encoder alpha = 2 = 2, beta = 1; decoder, ffn alpha = 3 = 3, beta = 1"
     )
 

@@ -23,6 +23,13 @@ SELECTIONS = {
     "sgd both": {"optimizer": "sgd", **BOTH},
     "adam both": {"optimizer": "adam", **BOTH, "layer": "attention,cross,ffn:swiglu"},
     "lamb both": {"optimizer": "lamb", **BOTH},
+    **{
+        f"{optimizer} recommended {placement}": {
+            "optimizer": optimizer, "placement": placement, "closure": None,
+        }
+        for optimizer, placement in (("adam", "post-ln"), ("adamw", "pre-ln"))
+    },
+    "sgd both recommended": {"optimizer": "sgd", **BOTH, "closure": None},
     "complete post-ln": {"optimizer": "adam", "closure": "complete", **SWIGLU},
     "complete pre-ln": {"optimizer": "adamw", "placement": "pre-ln", "closure": "complete"},
     "complete res-post-ln": {"optimizer": "sgd", "placement": "res-post-ln", "closure": "complete"},
@@ -72,14 +79,14 @@ PLANTED = (
     "sgd post-ln", "sgd pre-ln", "adam post-ln", "adam pre-ln", "lamb post-ln", "lamb pre-ln",
     "sgd both", "adam both", "lamb both", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma pre-ln", "lemma both",
-    "parallel post-ln", "parallel pre-ln", "experts sgd",
-    "norms inside", "learnt branch",
+    "parallel post-ln", "parallel pre-ln", "experts sgd", "sgd both recommended",
+    "adamw recommended pre-ln", "norms inside", "learnt branch",
 )  # fmt: skip
 
 
 def selection(name):
-    """One of :data:`SELECTIONS`."""
-    return Selection(**SELECTIONS[name])
+    """One of :data:`SELECTIONS`: the source's rule where no closure is named."""
+    return Selection(**{"closure": "published", **SELECTIONS[name]})
 
 
 @cache

@@ -67,7 +67,8 @@ def test_the_answer_says_what_happens_in_depth():
     told = {n: derivations.derivation(f"{n} post-ln").in_depth for n in ("adam", "sgd", "lamb")}
     assert told["adam"].startswith(
         "Unstable in depth: rho scales as N^(1/2), and with it the higher orders; the largest "
-        "stable learning rate scales as N^(-1/4). For training take the closure complete."
+        "stable learning rate scales as N^(-1/4). To train, name no closure: the recommended rule "
+        "is the default."
     )
     assert told["sgd"].startswith("Lazy in depth: rho scales as N^(-1/4)")
     assert told["lamb"].startswith("Stable in depth") and "--closure" not in told["lamb"]
@@ -89,7 +90,7 @@ def placed(monkeypatch, equation, **select):
     """A selection whose placement is one file more, with the given equation."""
     known = {**placements(), "mine": Placement("mine", equation, final_norm=True)}
     monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: known)
-    return Selection(placement="mine", **select)
+    return Selection(placement="mine", **{"closure": "published", **select})
 
 
 def test_a_path_is_read_however_it_is_written(monkeypatch):
@@ -117,7 +118,7 @@ LINEAR = Sublayer("linear", "x*out + out_bias")
 def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkeypatch):
     known = {**sublayers(), "linear": LINEAR}
     monkeypatch.setattr("deepnet_theory.definitions.sublayer.sublayers", lambda: known)
-    derivation = derive(Selection(optimizer="adam", layer="linear"))
+    derivation = derive(Selection(optimizer="adam", layer="linear", closure="published"))
     (kind,) = derivation.table.sublayers
     assert derivation.verdict is Verdict.PROVED
     assert kind.state == "stable" and len(kind.orders) == 1 and str(kind.kind.relative) != "1"

@@ -1,4 +1,4 @@
-"""What an answer calls its rules."""
+"""Which rule an answer gives, and what stands beside it."""
 
 from dataclasses import replace
 
@@ -8,30 +8,50 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.table import table, texts
 
+RECOMMENDED, SOURCE = "recommended for training (complete)", "as published (symmetric)"
+
 
 @pytest.mark.parametrize(
     ("closure", "names"),
     [
-        (None, ["as published (symmetric)", "recommended for training (complete)"]),
-        ("symmetric", ["closure symmetric", "recommended for training (complete)"]),
-        ("unit-init", ["closure unit-init, and recommended for training"]),
-        ("complete", ["recommended for training (complete)"]),
+        (None, [RECOMMENDED, SOURCE]),
+        ("published", [SOURCE]),
+        ("symmetric", ["as asked (symmetric)"]),
+        ("complete", [RECOMMENDED]),
     ],
 )
-def test_a_rule_that_is_the_one_to_train_with_stands_once_under_both_names(closure, names):
+def test_the_recommended_rule_is_first_and_the_published_one_below_it(closure, names):
     answer = Answer(Selection(optimizer="adam", closure=closure))
     assert [row.named for row in answer.rows] == names
+    assert answer.rows[0].rule == answer.rule
+    assert ("published" in answer.to_dict()) == (len(names) > 1)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb"])
 @pytest.mark.parametrize("placement", ["post-ln", "pre-ln", "res-post-ln"])
 @pytest.mark.parametrize("stack", ["encoder", "encoder-decoder"])
-def test_the_rule_to_train_with_is_the_complete_one_wherever_there_is_one(
-    optimizer, placement, stack
-):
+def test_the_rule_is_the_complete_one_wherever_there_is_one(optimizer, placement, stack):
     asked = Selection(optimizer=optimizer, placement=placement, stack=stack)
     answer, complete = Answer(asked), table(replace(asked, closure="complete"))
-    assert (answer.training_closure, answer.training_refused) == ("complete", "")
-    assert answer.training == texts(complete.rule)
+    source = Answer(replace(asked, closure="published"))
+    assert (answer.closure, answer.refused_for_training) == ("complete", "")
+    assert answer.rule == texts(complete.rule)
+    assert answer.published == source.rule and source.published is None
+    data = answer.to_dict()
+    assert [entry.pop("closure") for entry in data["published"]] == (
+        [source.closure] * len(source.rule.entries)
+    )
+    assert data["published"] == source.to_dict()["rule"]
     # on the table itself: nothing of a step grows or falls with a depth
     assert not any(order.symbols for row in complete.sublayers for order in row.orders)
+
+
+def test_where_no_closure_is_complete_the_rule_is_the_sources_and_the_reason_is_given():
+    # its exponents under `complete` are beyond what the grammar of depths writes
+    asked = Selection(update="-eta*g*norm(theta)**(255/256)", placement="res-post-ln")
+    answer, source = Answer(asked), Answer(replace(asked, closure="published"))
+    assert answer.rule == answer.published == source.rule
+    assert [row.chosen for row in answer.rows] == ["as published"]
+    assert answer.refused_for_training in answer.in_depth
+    assert answer.to_dict()["refused_for_training"] == answer.refused_for_training != ""
+    assert "refused_for_training" not in source.to_dict()

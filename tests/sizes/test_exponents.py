@@ -108,7 +108,7 @@ def test_encoder_and_decoder_have_their_own_shares():
         "lamb": Fraction(1, 2) - 1,
     }
     for name, in_m in shares.items():
-        selection = Selection(optimizer=name, stack="encoder-decoder")
+        selection = Selection(optimizer=name, stack="encoder-decoder", closure="published")
         found = Exponents(selection, derived(selection)).all()
         assert found[("N", "encoder")] == found[("M", "decoder")] == 0
         assert found[("N", "all")] == found[("M", "all")] == 0

@@ -22,9 +22,9 @@ def falling():
 
 def test_the_answer_says_what_epsilon_is_multiplied_by(falling):
     assert any("norm_epsilon" in fact.of for fact in falling.measured)
-    assert "One learning rate serves every depth" in falling.in_depth
+    assert "One learning rate works at every depth" in falling.in_depth
     assert "multiply its epsilon by (2*N)**(-2)" in falling.in_depth
-    # the rule that is first derived does not fall; the one that it sends to does
+    # so does the answer where no closure is named
     first = Answer(replace(falling.selection, closure=None), (("N", 100),))
     assert "multiply its epsilon by (2*N)**(-2) = 2.5e-05" in first.in_depth
 

@@ -104,7 +104,7 @@ def test_other_questions_refuse_what_has_no_answer(monkeypatch):
     with pytest.raises(Refusal, match="without cross-attention"):
         Exponents(no_cross, own_rule(("encoder", "decoder"), "1", "1")).all()
     empty = Closure("empty", (("alpha", "alpha"),))
-    monkeypatch.setattr("deepnet_theory.definitions.rule.closures", lambda: {"empty": empty})
+    monkeypatch.setattr("deepnet_theory.definitions.selection.closures", lambda: {"empty": empty})
     with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder"):
         table(Selection(optimizer="sgd", closure="empty"))
 
