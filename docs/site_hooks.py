@@ -32,7 +32,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import norms
 from deepnet_theory.report.document import GREEK
 from deepnet_theory.report.notation import formula_latex
-from deepnet_theory.sizes.answer import Answer, for_training, in_depth
+from deepnet_theory.sizes.answer import Answer, in_depth
 from deepnet_theory.sizes.width import texts, width_table
 
 ROOT = Path(__file__).parents[1]
@@ -97,27 +97,26 @@ def _rules() -> Iterator[dict[str, Any]]:
         select = {"placement": placement, "norm": norm, "layer": layer, "optimizer": optimizer}
         answer = Answer(Selection(**select))
         try:
-            first, *others = answer.rows
+            below = [answer.source] if len(answer.rows) > 1 and answer.source else []
         except dt.Refusal as refusal:
             yield {**select, "refused": str(refusal)}
             continue
-        training = Answer(for_training(answer.selection))
         yield {
             **select,
             "equation": answer.selection.the_placement.equation,
-            "rows": [_row(row.named, training) for row in others] + [_row(first.named, answer)],
+            "rows": [_row(one) for one in (answer, *below)],
             "advice": answer.advice,
         }
 
 
-def _row(named: str, answer: Answer) -> dict[str, Any]:
+def _row(answer: Answer) -> dict[str, Any]:
     """One of the two rules of a selection."""
     shares: dict[str, list[str]] = {}
     for share in answer.parameters:
         if share.standing == "dominant":
             shares.setdefault(str(share.balancing), []).append(share.place.parameter)
     return {
-        "named": named,
+        "named": answer.rows[0].named,
         "rule": [entry.to_dict() for entry in answer.rule.entries],
         "eta": answer.rule.eta,
         "beside": {formula: sorted(set(names)) for formula, names in shares.items()},

@@ -52,7 +52,7 @@ def rules() -> list[str]:
         alike: dict[str, list[str]] = {}
         for optimizer, told in ALIKE.items():
             derivation = dt.derive(optimizer=optimizer, placement=name)
-            both = (_cell(rule) for rule in (derivation.training, derivation.rule))
+            both = (_cell(rule) for rule in (derivation.rule, derivation.published))
             alike.setdefault(" | ".join(both), []).append(told)
         lines += (f"| {where} | {', '.join(named)} | {cells} |" for cells, named in alike.items())
     return lines

@@ -48,13 +48,12 @@ def wrong(page):
         title, _, body = section.partition("\n")
         if title not in ("SGD", "Adam", "LAMB"):
             continue
-        derivation, before = derive(title.lower()), ""
+        derivation, before = derive(title.lower(), closure="published"), ""
         for line in body.splitlines():
             before += f"{line} "
             if line.startswith("- "):
                 left, *sides = line.removeprefix("- ").split(" = ")
-                closure = derivation.training_closure if "Recommended for" in before else None
-                used = derive(title.lower(), closure=closure) if closure else derivation
+                used = derive(title.lower()) if "Recommended for" in before else derivation
                 yield from (f"{title}: {line}" for s in sides if not right(used, left, s))
             elif put_in := re.search(r"into the balance: (.*) = 1\.", line):
                 balance = derivation.step(STEPS["‖ΔF‖/η"]).lhs
