@@ -30,8 +30,7 @@ _ONE_AT_A_TIME = RLock()  # a command holds the standard output of the whole pro
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; calls in several threads take turns."""
-    # What is allocated while importing stays: searching it for garbage again and again is a
-    # twentieth of the time of `derive`.
+    # imported objects stay: collecting garbage among them takes a twentieth of `derive`
     gc.set_threshold(100_000, 20, 20)
     words = list(sys.argv[1:] if arguments is None else arguments)
     leading = list(takewhile(lambda word: word in ("-v", "--verbose", "-q", "--quiet"), words))
@@ -61,9 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run() -> NoReturn:
     """Run the command line and end the process with its exit code.
 
-    Taking down all that SymPy has imported costs an eighth of a `derive`, and nothing is left to
-    take down: files are closed and replaced atomically. Where torch or loky is loaded, whose
-    threads and processes have exit handlers, the interpreter ends in the ordinary way.
+    Without torch and loky, which have exit handlers, it ends at once: taking SymPy down costs an
+    eighth of `derive`, and every file is closed.
     """
     streams.open_standard_streams()
     streams.warn_only()

@@ -1,4 +1,4 @@
-"""Somebody's model, read and judged."""
+"""A model, read and judged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deepnet_theory.cli.deriving import refuse
+from deepnet_theory.definitions import subject
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
@@ -17,13 +18,6 @@ from deepnet_theory.definitions.record import LARGEST, Option
 from deepnet_theory.definitions.scheme import scheme as scheme_named
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.subject import (
-    EXACT,
-    Wanted,
-    as_asked,
-    placed_forms,
-    without_law,
-)
 from deepnet_theory.report.tables import grown, standing
 from deepnet_theory.sizes import wanted as rules_of
 from deepnet_theory.sizes.batch import batch_rule
@@ -37,20 +31,18 @@ if TYPE_CHECKING:
     from deepnet_theory.models.factory import Made
     from deepnet_theory.processes.jobs import Progress
 
+Under = Annotated[Any, Option("NAME", "Compare with its rules; all rules", folder="optimizers")]
+File = Annotated[Constants | str | Path | None, Option("FILE", "Compare with these constants")]
+Named = Annotated[str | None, Option("NAME", "Compare with this scheme", folder="schemes")]
+
 
 def audit(
     model: nn.Module | Made | str,
     inputs: object = None,
     *,
-    optimizer: Annotated[
-        Any, Option("NAME", "Compare with the rules of this optimizer; all", folder="optimizers")
-    ] = None,
-    constants: Annotated[
-        Constants | str | Path | None, Option("FILE", "Compare with exported constants instead")
-    ] = None,
-    scheme: Annotated[
-        str | None, Option("NAME", "Compare with this published scheme alone", folder="schemes")
-    ] = None,
+    optimizer: Under = None,
+    constants: File = None,
+    scheme: Named = None,
     roles: Mapping[str, str] | None = None,
     depth: Annotated[int | None, Option("N", "Depth given to the factory; 12")] = None,
     noise: Annotated[bool, Option("", "B_noise by group beside your batch, see `measure`")] = False,
@@ -59,16 +51,15 @@ def audit(
 ) -> Audit:
     """Whether a model follows a rule, and where not, by one recorded forward pass.
 
-    The ``model`` is compared with ``constants`` where they are given; else with every closure's
-    rule of the ``optimizer`` (its name, or a torch optimizer, whose groups are then read too:
-    learning rates, and by constants ε and weight decay of every kind of parameter), or of each
-    class of optimizers, and with the published schemes. A ``scheme`` is compared alone: its
-    author's α, sizes, placement and rates. ``inputs`` are a tensor, a tuple or a mapping;
-    ``roles`` name what was not understood, by patterns of parameter names:
-    ``{"value": "*.v_proj.weight"}``. A text ``FILE.py:FACTORY`` is a model too, made at a
-    ``depth``. With ``noise`` it says which groups of parameters noise dominates at your ``batch``,
-    and what one learning rate for all costs each under the optimizer. Raises :class:`InputError`
-    for a model that cannot be read, and :class:`Refusal` for a scheme that no forward pass shows.
+    The ``model``, a module or a text ``FILE.py:FACTORY`` with its ``depth``, is compared with
+    ``constants`` if given; with one published ``scheme`` (its α, sizes, placement and rates) if
+    given; else with every closure's rule of the ``optimizer``, or of each class of optimizers, and
+    with the published schemes. A torch optimizer is read too: the learning rate, ε and weight decay
+    of its groups. ``inputs`` are a tensor, a tuple or a mapping. ``roles`` name what was not
+    understood by patterns of parameter names: ``{"value": "*.v_proj.weight"}``. ``noise`` says
+    which groups of parameters noise dominates at your ``batch``, and what one learning rate for all
+    costs each. Raises :class:`InputError` for a model that cannot be read, and :class:`Refusal` for
+    a scheme that no forward pass shows.
     """
     from deepnet_theory.models.audit import judge, name_and_groups, of_constants
     from deepnet_theory.models.factory import Made, load_factory, made
@@ -94,13 +85,14 @@ def audit(
     # one computed post-LN.
     reading = read(whole, roles=roles, progress=progress)
     if given is not None:
-        reading = as_asked(reading, given)
+        reading = subject.as_asked(reading, given)
     elif asked is None and any(
-        start and abs(start - 1) > EXACT for start in (s.in_gain.start for s in reading.sublayers)
+        abs((s.in_gain.start or 1) - 1) > subject.EXACT for s in reading.sublayers
     ):
         reading = reading.in_gains  # somebody has put alpha there
-    why_not = "" if asked is not None else without_law(reading, placed_forms(reading))
-    rules, at_depth = list[Wanted](), None
+    forms = subject.placed_forms(reading)
+    why_not = "" if asked is not None else subject.without_law(reading, forms)
+    rules, at_depth = list[subject.Wanted](), None
     try:
         if given is not None:
             rules = [] if why_not else [rules_of.with_degrees(of_constants(reading, given))]

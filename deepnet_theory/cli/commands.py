@@ -1,7 +1,6 @@
-"""The commands: each makes one call of the library and shows what comes back.
+"""The commands: each calls one function of the library, takes its options, and shows the result.
 
-A command's options are those of the function that it calls, see :mod:`~deepnet_theory.cli.parser`.
-It imports its rooms when it is called: `derive` must not wait for torch, nor `--help` for SymPy.
+They import when they are called: `derive` must not wait for torch, nor `--help` for SymPy.
 """
 
 from __future__ import annotations
@@ -9,27 +8,22 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from deepnet_theory.cli.parser import Command, Given, Verb
 from deepnet_theory.cli.streams import save, say, shows_colour
 from deepnet_theory.definitions.constants import Architecture, Budget, Constants
 from deepnet_theory.definitions.files import require_writable
-from deepnet_theory.definitions.outcome import InputError, UnstableWarning, unknown
+from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.record import Measurement, Option, require_valid, taken
 from deepnet_theory.definitions.selection import Selection, parse_depth
 
-if TYPE_CHECKING:
-    from deepnet_theory.report.document import Document
-
-    Composer = Callable[[Any], Document | str]
-
+Composer = Callable[[Any], Any]  # of a document, or of a text
 T = TypeVar("T")
 COMMANDS: dict[str, Command] = {}
 
@@ -46,68 +40,31 @@ def command(*takes: Any, **more: str) -> Callable[[Callable[[Verb, Given], int]]
 # ---- groups of options that several commands take ----
 
 
-@contextmanager
-def place(
-    processes: Annotated[
-        int | None, Option("N", "Processes that share the work; one per core if it is long")
-    ] = None,
-    cluster: Annotated[
-        str | None, Option("ADDRESS", "Dask scheduler; its workers do the work")
-    ] = None,
-    cache: Annotated[
-        str | None, Option("DIR", "Keep results there; ~/.cache/deepnet-theory")
-    ] = None,
-    no_cache: Annotated[
-        bool,
-        Option("", "Measure again, keep nothing, as where data of your code changed"),
-    ] = False,
-    quiet: bool = False,
-) -> Iterator[dict[str, Any]]:
-    """Where the work is done, as keywords; at the end, what the cache has spared or lacks.
+@dataclass(frozen=True)
+class Workplace:
+    """Where the work is done, and where what is finished is kept."""
 
-    A finished job is a file under the name of all that it depends on, so that a killed run is the
-    same command once more. Raises :class:`InputError` for options that exclude each other.
-    """
-    from deepnet_theory.cli.deriving import refuse
-    from deepnet_theory.processes.cluster import cluster as workers_of
-    from deepnet_theory.processes.keep import cache_of
-
-    if no_cache:
-        refuse({"cache": cache}, "with --no-cache")
-    if cluster is not None:
-        refuse({"processes": processes}, "with --cluster")
-    kept = cache_of(False if no_cache else cache or True)
-    elsewhere = nullcontext() if cluster is None else workers_of(cluster, say)
-    try:
-        with elsewhere as executor:
-            yield {"processes": processes, "executor": executor, "cache": kept}
-    finally:
-        if kept is not None and not quiet:
-            if kept.trouble:
-                say(f"warning: {kept.trouble}")
-            if kept.taken:
-                say(
-                    f"{kept.taken} of {kept.asked} results came from the cache; --no-cache "
-                    "measures again"
-                )
+    processes: Annotated[int | None, Option("N", "Processes; one per core for long work")] = None
+    cluster: Annotated[str | None, Option("ADDRESS", "Dask scheduler for the work")] = None
+    cache: Annotated[str | None, Option("DIR", "Keep results; ~/.cache/deepnet-theory")] = None
+    no_cache: Annotated[bool, Option("", "Measure again and keep nothing")] = False
 
 
-WORK = ("processes", "cluster", "cache", "no_cache")
+FORMATS = ("text", "json", "latex")
+AUDITS = ("text", "json", "junit", "github")
 
 
 @dataclass(frozen=True)
 class Show:
     """How a result is shown, where it is saved, and how much is said on standard error."""
 
-    format: Annotated[str, Option("NAME", "text or json", ("text", "json"))] = "text"
+    format: Annotated[str, Option("NAME", "text or json", FORMATS[:2])] = "text"
     output: Annotated[
-        str | None, Option("FILE", "Write the JSON (report: an HTML page) there", letter="-o")
+        str | None, Option("FILE", "Write JSON there (report: HTML)", letter="-o")
     ] = None
     page: Annotated[str | None, Option("FILE", "Write an HTML page there")] = None
     verbose: Annotated[bool, Option("", "Log to standard error", letter="-v")] = False
-    quiet: Annotated[bool, Option("", "No progress, no notes on standard error", letter="-q")] = (
-        False
-    )
+    quiet: Annotated[bool, Option("", "No progress and no notes", letter="-q")] = False
 
     def __post_init__(self) -> None:
         require_valid(self)
@@ -121,10 +78,9 @@ class Show:
         page_of: Composer | None = None,
         saved: Callable[[Any], str] = lambda result: f"{result.to_json()}\n",
     ) -> int:
-        """Print a result, then save it; each is tried, whatever becomes of the others.
+        """Print a result, then save it unless it was interrupted before its first point.
 
-        A full disk takes nothing off the screen, a closed pipe nothing off the disk. What was
-        interrupted before its first point is not saved.
+        What is printed reaches the screen where saving fails, too.
         """
         from deepnet_theory.report import text as terminal
         from deepnet_theory.report.formatters import composed, page
@@ -132,47 +88,43 @@ class Show:
         whole = not getattr(result, "stopped", "")
         if self.verbose and not self.quiet:
             say(f"{type(result).__name__}: {getattr(result, 'verdict', 'done')}")
-        with ExitStack() as after:
-            if whole or getattr(result, "begun", True):
-                for file, text_of in (self.page, page), (self.output, saved):
-                    if file is not None:
-                        after.callback(save, file, text_of, result, self.quiet, whole)
-            if self.format == "json":
+        match self.format:
+            case "json":
                 print(result.to_json())
-                return int(getattr(result, "exit_code", 0))
-            document: Any = (page_of or composed)(result)
-            if self.format == "latex":
+            case "junit" | "github":
+                from deepnet_theory.report import integration
+
+                print(getattr(integration, self.format)(result))
+            case "latex":
                 from deepnet_theory.report.latex import latex
 
-                print(latex(document))
-            else:
+                print(latex((page_of or composed)(result)))
+            case _:
+                document = (page_of or composed)(result)
                 shown = document if isinstance(document, str) else terminal.text(document)
                 print(terminal.coloured(shown) if shows_colour(sys.stdout) else shown)
+        if whole or getattr(result, "begun", True):
+            for file, text_of in (self.output, saved), (self.page, page):
+                if file is not None:
+                    save(file, text_of, result, self.quiet, whole)
         return int(getattr(result, "exit_code", 0))
 
 
 @dataclass(frozen=True)
 class ShowDerivation(Show):
-    """What a derivation is about, and what of it is shown."""
+    """What of a derivation is shown."""
 
-    format: Annotated[str, Option("NAME", "text, latex or json", ("text", "latex", "json"))] = (
-        "text"
-    )
+    format: Annotated[str, Option("NAME", "text, json or latex", FORMATS)] = "text"
     steps: Annotated[bool, Option("", "Show every step")] = False
     section: Annotated[str | None, Option("NAME", "Show one part, such as assumptions")] = None
-    compare_closures: Annotated[bool, Option("", "Every closure's rule and what it implies")] = (
-        False
-    )
+    compare_closures: Annotated[bool, Option("", "Every closure's rule and its results")] = False
 
 
 @dataclass(frozen=True)
 class ShowAudit(Show):
-    """How an audit is shown, by continuous integration too."""
+    """How an audit is shown, in continuous integration too."""
 
-    format: Annotated[
-        str,
-        Option("NAME", "text, json, junit or github", ("text", "json", "junit", "github")),
-    ] = "text"
+    format: Annotated[str, Option("NAME", "text, json, junit or github", AUDITS)] = "text"
 
 
 @dataclass(frozen=True)
@@ -185,7 +137,7 @@ class Checking:
 
 SELECT = ("cli.deriving:Instead", Selection)
 OWN = "alpha beta decoder_alpha decoder_beta"
-RUN = (Measurement, place, Show)
+RUN = (Measurement, Workplace, Show)
 
 
 def group(given: Given, kind: type[T]) -> T:
@@ -194,18 +146,33 @@ def group(given: Given, kind: type[T]) -> T:
 
 
 def measured(verb: Verb, given: Given, **shown: Any) -> int:
-    """Have something measured and show it; the exit code."""
+    """Have something measured and show it; the exit code.
+
+    A finished job is a file under the name of all that it depends on, so that the same command
+    goes on after it was killed.
+    """
+    from deepnet_theory.cli.deriving import refuse
+    from deepnet_theory.processes.cluster import cluster as workers_of
+    from deepnet_theory.processes.keep import cache_of
     from deepnet_theory.report.text import live
 
-    show, work = group(given, Show), taken(given, WORK)
-    with (
-        warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
-        place(**work, quiet=show.quiet) as there,
-    ):
-        result = verb(**given, **live(show.quiet), **there)
-    stopped, kept = getattr(result, "stopped", ""), there["cache"]
-    if stopped and kept is not None and not kept.trouble:
-        say(f"{stopped}: the same command goes on; what is finished is kept in {kept.folder}")
+    show, place = group(given, Show), group(given, Workplace)
+    if place.no_cache:
+        refuse({"cache": place.cache}, "with --no-cache")
+    if place.cluster is not None:
+        refuse({"processes": place.processes}, "with --cluster")
+    kept = cache_of(False if place.no_cache else place.cache or True)
+    elsewhere = nullcontext() if place.cluster is None else workers_of(place.cluster, say)
+    with elsewhere as executor:
+        work = {"processes": place.processes, "executor": executor, "cache": kept}
+        result = verb(**given, **live(show.quiet), **work)
+    if kept is not None and not show.quiet:
+        if kept.trouble:
+            say(f"warning: {kept.trouble}")
+        if kept.taken:
+            say(f"{kept.taken} of {kept.asked} results were cached; --no-cache measures again")
+    if kept is not None and (stopped := getattr(result, "stopped", "")) and not kept.trouble:
+        say(f"{stopped}: the same command continues; finished work is kept in {kept.folder}")
     return show.result(result, **shown)
 
 
@@ -226,39 +193,33 @@ def derive(verb: Verb, given: Given) -> int:
         derive --update "-eta*norm(theta)*sign(g)" --compare-closures
         derive --optimizer adamw --across depth,width,batch
     """
-    from deepnet_theory.cli import deriving
+    from deepnet_theory.cli.deriving import refuse, selection_of, subject_of
+    from deepnet_theory.report.formatters import composed
     from deepnet_theory.sizes.answer import compare_closures
 
     show = group(given, ShowDerivation)
-    parts = {"compare-closures": show.compare_closures or None, "section": show.section}
+    parts = {"section": show.section, "compare_closures": show.compare_closures or None}
     if "scheme" in given:
         from deepnet_theory.sizes.exponents import judge
 
-        subject = deriving.subject_of(None, given)
-        others = {**given, **parts, "steps": show.steps or None}
-        deriving.refuse(others, "with a scheme, which is judged as one table in every depth")
+        subject = subject_of(None, given)
         assert subject.scheme is not None
-        under = subject.selection  # none: the scheme's own optimizer
-        return show.result(judge(subject.scheme, None if under is None else under.the_optimizer))
+        others = {**given, **parts, "steps": show.steps or None}
+        refuse(others, "with a scheme, which is judged as one table in every depth")
+        return show.result(judge(subject.scheme, subject.answer.selection.the_optimizer))
     if given.get("across", "depth") != "depth":
-        deriving.refuse(parts, f"with across {given['across']}, which has one table")
-        table = verb(**given)
-        from deepnet_theory.report import tables
-
-        page = tables.batch if "batch" in given["across"] else tables.wide
-        return show.result(table, partial(page, proof=show.steps))
+        refuse(parts, f"with across {given['across']}, which has one table")
     if show.compare_closures:
         depth, _ = given.pop("depth", None), given.pop("across", None)
-        selection = deriving.selection_of(None, given)
+        selection = selection_of(None, given)
         at = {} if depth is None else parse_depth(depth, selection.the_stack)
         return show.result(compare_closures(selection, tuple(at.items())))
-    derivation = verb(**given)
-    from deepnet_theory.report import rule  # with SymPy: an unknown name is refused before
+    result = verb(**given)
+    if show.section is None:
+        return show.result(result, partial(composed, proof=show.steps))
+    from deepnet_theory.report.rule import section  # with SymPy: unknown names are refused before
 
-    part: Composer = rule.document if show.steps else rule.short
-    if show.section is not None:
-        part = partial(rule.section, name=show.section)
-    return show.result(derivation, part)
+    return show.result(result, partial(section, name=show.section))
 
 
 @command("cli.experiments:verify", *SELECT, *RUN, without="page")
@@ -286,7 +247,7 @@ def predict(verb: Verb, given: Given) -> int:
     return measured(verb, given)
 
 
-@command("cli.claims:runner", Checking, place, Show, without="output page", argument="ids...")
+@command("cli.claims:runner", Checking, Workplace, Show, without="output page", argument="ids...")
 def check(verb: Verb, given: Given) -> int:
     """Check the claims of the literature and compare with the recorded verdicts.
 
@@ -309,7 +270,7 @@ def check(verb: Verb, given: Given) -> int:
     "cli.deriving:derive",  # alignment, and the base
     "cli.exporting:export_for",
     Show,
-    without="across format page",
+    without="across curve gradient_noise format page",
     argument="[model]",
 )
 def export(verb: Verb, given: Given) -> int:
@@ -323,31 +284,27 @@ def export(verb: Verb, given: Given) -> int:
         export --optimizer adamw --depth 24 --batch 64 --base-batch 8
         export model.py:make --for torchtitan --base-width 256
     """
+    from deepnet_theory.cli.deriving import refuse
+    from deepnet_theory.cli.exporting import export_for
+
     show = group(given, Show)
     base = given.pop("base_width", None), given.pop("base_depth", None)
     if base != (None, None):
         given["base"] = base
     if "model" in given:
-        from deepnet_theory.cli.exporting import export_for
-
-        trainer = given.pop("for", None)
-        with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-            text, notes = export_for(for_=trainer, **given)
+        text, notes = export_for(for_=given.pop("for", None), **given)
         said = [f"note: {note}" for note in notes]
     else:
-        from deepnet_theory.cli.deriving import refuse
-
-        names = ("for", "lr", "weight_decay", "eps", "betas")
-        refuse({name: given.get(name) for name in names}, "without a MODEL, FILE.py:FACTORY")
+        its = ("for", "lr", "weight_decay", "eps", "betas")
+        refuse(given, "without a MODEL, FILE.py:FACTORY", *its)
         if "depth" not in given:
             raise InputError("Missing option '--depth': the layers of the model, such as 12")
-        with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-            constants = verb(**given)
+        constants = verb(**given)
         # which rule the constants are of, the other one beside it, and what to know of them
         row, rows = constants.origin["row"], constants.origin["rows"]
         said = [f"{n}{', exported' * (n == row)}: {rows[n]}" for n in sorted(rows, key=row.__ne__)]
-        known = ("note", constants.condition), ("warning", constants.warning)
-        said += (f"{label}: {words}" for label, words in known if words)
+        known = {"note": constants.condition, "warning": constants.warning}
+        said += (f"{label}: {words}" for label, words in known.items() if words)
         text = constants.to_json()
     for line in () if show.quiet else said:
         say(line)
@@ -358,7 +315,7 @@ def export(verb: Verb, given: Given) -> int:
     return 0
 
 
-@command("laboratory.transfer:train", place, Show, argument="constants")
+@command("laboratory.transfer:train", Workplace, Show, argument="constants")
 def train(verb: Verb, given: Given) -> int:
     """Train the model of a constants file for a short while, and compare it with its rivals.
 
@@ -402,7 +359,7 @@ def transfer(verb: Verb, given: Given) -> int:
     return measured(verb, given)
 
 
-@command("laboratory.measuring:measure", place, Show, argument="model")
+@command("laboratory.measuring:measure", Workplace, Show, argument="model")
 def measure(verb: Verb, given: Given) -> int:
     """Measure how far one step changes the output of your own models, against depth or width.
 
@@ -435,20 +392,18 @@ def report(verb: Verb, given: Given) -> int:
         report --optimizer adam --depth 999 -o report.html
     """
     from deepnet_theory.cli.deriving import derived, subject_of
-    from deepnet_theory.cli.deriving import export as constants_at
+    from deepnet_theory.cli.deriving import export as export_at
     from deepnet_theory.report.html import page
     from deepnet_theory.report.one_page import document
 
-    derivation = derived(subject_of(None, given).given)
-    depth = given.pop("depth", None)
+    derivation = derived(subject_of(None, given).answer)
+    depth, typed = given.pop("depth", None), shlex.join(["deepnet-theory", *sys.argv[1:]])
     at = None if depth is None else parse_depth(depth, derivation.selection.the_stack)
 
     def saved(found: Any) -> str:
         layers = at or dict(found.points[-1].at)
-        typed = shlex.join(["deepnet-theory", *sys.argv[1:]])
-        return page(
-            document(derivation.at(**layers), found, constants_at(derivation, layers), typed)
-        )
+        constants = export_at(derivation, layers)
+        return page(document(derivation.at(**layers), found, constants, typed))
 
     return measured(verb, {**given, "derivation": derivation}, saved=saved)
 
@@ -465,12 +420,10 @@ def audit(verb: Verb, given: Given) -> int:
         audit mine.py:make --optimizer adamw --noise --batch 64
         audit mine.py:make --scheme gpt-2 --format github
     """
-    from deepnet_theory.report.integration import github, junit
     from deepnet_theory.report.text import live
 
     show = group(given, ShowAudit)
-    in_form = {"junit": junit, "github": github}.get(show.format)
-    return show.result(verb(**given, **live(show.quiet)), in_form)
+    return show.result(verb(**given, **live(show.quiet)))
 
 
 @command("cli.listing:listing", Show, without="output page", argument="[what]")
@@ -494,7 +447,9 @@ def list_(verb: Verb, given: Given) -> int:
     return 0
 
 
-@command(place, Show, without="output page format processes cluster no_cache", argument="[what]")
+@command(
+    Workplace, Show, without="output page format processes cluster no_cache", argument="[what]"
+)
 def cache(_: Verb, given: Given) -> int:
     """Show or clear what is kept of finished work.
 

@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, overload
 
 from deepnet_theory.definitions import rule as rules
 from deepnet_theory.definitions import scheme as schemes
+from deepnet_theory.definitions import selection as known
 from deepnet_theory.definitions.constants import FORMS, Budget, Constants
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme, measurable
-from deepnet_theory.definitions.selection import (
-    ACROSS,
-    ALIGNMENTS,
-    GRADIENT_NOISE,
-    SHAPES,
-    BaseLike,
-    DepthLike,
-    Selection,
-    parse_depth,
-)
+from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, parse_depth
 from deepnet_theory.sizes.answer import Answer
 
 if TYPE_CHECKING:
@@ -35,9 +27,17 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.width import WidthDerivation
 
 
-DIMENSIONS = ("depth", *ACROSS, "batch", *SHAPES)
-_ONE_OF = ", ".join(DIMENSIONS)
-Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)]
+DIMENSIONS = ("depth", *known.ACROSS, "batch", *known.SHAPES)
+NEEDS = {  # the keywords of `derive` that a dimension has
+    "width": ("width", "base_width", "base_depth", "form", "alignment"),
+    "depth": ("depth", "base_depth"),
+    "batch": ("gradient_noise", "curve"),
+}
+Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", known.ALIGNMENTS)]
+Across = Annotated[str, Option("LIST", f"A list of {', '.join(DIMENSIONS)}", DIMENSIONS)]
+Depth = Annotated[DepthLike | None, Option("N[,M]", "Layers of the model")]
+Form = Annotated[str | None, Option("NAME", "Where factors are: forward (pass) or weights", FORMS)]
+Noise = Annotated[str | None, Option("NAME", "In a batch: dominant or none", known.GRADIENT_NOISE)]
 
 
 @overload
@@ -49,28 +49,15 @@ def derive(selection: Selection | str | None = None, **given: Any) -> Derivation
 def derive(
     selection: Selection | str | None = None,
     *,
-    across: Annotated[
-        str, Option("LIST", f"{_ONE_OF}, or a list: width,batch", DIMENSIONS)
-    ] = "depth",
-    gradient_noise: Annotated[
-        str | None,
-        Option(
-            "NAME", "In the batch, dominant or none beside the signal; dominant", GRADIENT_NOISE
-        ),
-    ] = None,
-    curve: Annotated[bool, Option("", "In the batch, the best rate between the regimes")] = False,
-    depth: Annotated[
-        DepthLike | None, Option("N[,M]", "Print numbers for this many layers")
-    ] = None,
+    across: Across = "depth",
+    gradient_noise: Noise = None,
+    curve: Annotated[bool, Option("", "In a batch: the best rate between the regimes")] = False,
+    depth: Depth = None,
     alignment: Alignment = None,
-    form: Annotated[
-        str | None, Option("NAME", "In width, a head's multiplier (forward) or none", FORMS)
-    ] = None,
-    width: Annotated[int | None, Option("D", "Print numbers for this width")] = None,
-    base_width: Annotated[int | None, Option("D0", "Width of the model that was tuned")] = None,
-    base_depth: Annotated[
-        DepthLike | None, Option("N0[,M0]", "Layers of the model that was tuned")
-    ] = None,
+    form: Form = None,
+    width: Annotated[int | None, Option("D", "Width of the model")] = None,
+    base_width: Annotated[int | None, Option("D0", "Width of the tuned model")] = None,
+    base_depth: Annotated[DepthLike | None, Option("N0[,M0]", "Layers of the tuned model")] = None,
     **select: Any,
 ) -> Derivation | WidthDerivation | BatchDerivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
@@ -78,20 +65,18 @@ def derive(
     .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
               \alpha, \beta:\ \|\Delta F\| = \Theta(\eta) \text{ at every depth}
 
-    for post-LN; a placement brings its own equation. α and β are exact in the depths N and M. A
-    text in place of a selection is the name of an optimizer, or an update, which contains ``eta``;
+    This is post-LN's equation; each placement has its own. α and β are exact in the depths N and M.
+    A text stands for a selection: the name of an optimizer, or an update, which contains ``eta``.
     ``select`` are the fields of :class:`~deepnet_theory.definitions.selection.Selection`.
 
-    With ``across`` "width" or "both" it is what every role takes in the width d, or in N and M too.
-    ``alignment`` "full" says that updates meet inputs like those that made them, "none" that they
-    do not. ``form`` "forward" puts the head's factor into the forward pass, "weights" into its
-    initial size. With ``width`` and ``base_width`` (across both: the depths too) each size is also
-    a number, in units of the base model's own.
-
-    With "batch" in ``across`` it is what every role's rate, decays, ε and memory are multiplied by
-    in the batch size B, while ``gradient_noise`` is "dominant" or there is "none"; with other
-    dimensions in a list their exponents add. "heads", "ffn" (hidden units), "vocab", "experts" and
-    "rank" (of an adapter) are further shapes: what every role takes as one of them grows alone.
+    ``across`` "width" or "both" gives a table by role in the width d, or in d, N and M.
+    ``alignment`` "full" says that updates meet inputs like those that made them. ``form`` "forward"
+    puts the head's factor into the forward pass, "weights" into its initial size. With ``width``
+    and ``base_width`` (across both: the depths too) each size is also a number, relative to the
+    base model. "batch" in ``across`` gives the multipliers of rate, decays, ε and memory in the
+    batch size B, where ``gradient_noise`` is "dominant" or "none". "heads", "ffn" (hidden units),
+    "vocab", "experts" and "rank" (of an adapter) give what every role takes as one of them grows
+    alone. Exponents of a list add.
 
     Raises :class:`InputError` for bad input and :class:`Refusal` where no rule exists.
 
@@ -99,69 +84,65 @@ def derive(
     (lemma, its bounds corrected); in width the conditions are those of arXiv 2011.14522, 2203.03466
     and 2310.17813, and the sizes of updates are derived.
     """
-    selection = selection_of(selection, select)
-    deep = {"depth": depth, "base depth": base_depth}
-    dimensions, shapes, with_batch = _dimensions(across)
-    wide = {"form": form, "width": width, "alignment": alignment, "base width": base_width}
-    if with_batch:
-        from deepnet_theory.proof.batch import BatchDerivation
-        from deepnet_theory.sizes.batch import batch_rule
-
-        powers = batch_rule(selection, gradient_noise or GRADIENT_NOISE[0], "rank" in shapes)
-        if not dimensions and not shapes:
-            refuse({**wide, **deep}, "with across batch, where nothing depends on it")
-            return BatchDerivation(powers, curved=curve)
-        named = {name.replace(" ", "_"): value for name, value in (wide | deep).items()}
-        others = ",".join(filter(None, (dimensions, *shapes)))
-        other: Any = derive(selection, across=others, **named)
-        where = {"deep" if others == "depth" else "wide": other}
-        return BatchDerivation(powers, curved=curve, **where)
-    refuse({"gradient noise": gradient_noise, "curve": curve or None}, "without across batch")
-    across = dimensions
-    if across == "depth" and not shapes:
-        refuse({**wide, "base depth": base_depth}, "without across width or both")
-        # A bad depth is refused before the derivation is made.
-        values = {} if depth is None else parse_depth(depth, selection.the_stack)
-        derivation = derived(selection)
-        return derivation.at(**values) if values else derivation
-    from deepnet_theory.proof.width import WidthDerivation
-    from deepnet_theory.sizes.width import Scale, jointly, width_table
-
-    settings = alignment or ALIGNMENTS[0], form or FORMS[0]
+    selection, asked = selection_of(selection, select), _dimensions(across)
+    shapes = [name for name in asked if name in known.SHAPES]
+    sizes: dict[str, Any] = {"width": width, "base_width": base_width}
+    sizes |= {"depth": depth, "base_depth": base_depth}
+    given = {**sizes, "form": form, "alignment": alignment}
+    given |= {"gradient_noise": gradient_noise, "curve": curve or None}
+    for dimension, names in NEEDS.items():
+        if dimension not in asked and not (shapes and dimension == "width"):
+            refuse(given, f"without across {dimension}", *names)
+    deep: Any = None
+    wide: Any = None
     if shapes:
-        refuse({"width": width, "base width": base_width, **deep}, f"with across {shapes[0]}")
+        refuse(sizes, f"with across {shapes[0]}")
         adapted = "rank" in shapes
-        if across == "depth" or (across == "both" and adapted):
+        if "depth" in asked and (adapted or "width" not in asked):
             why = "rank has no law in the depth" if adapted else "depth needs width beside it"
-            raise InputError(f"across depth,{','.join(shapes)}: {why}")
-        tables = [width_table(selection, across, *settings, adapted)] if across else []
-        tables += [width_table(selection, shape, *settings) for shape in shapes]
-        return WidthDerivation(jointly(tables) if tables[1:] else tables[0], factors=tuple(tables))
-    table = width_table(selection, across, *settings)
-    if across != "both":
-        refuse(deep, "with across width, where nothing depends on it, and needs across both")
-        deep = {}
-    given = {"width": width, "base width": base_width, **deep}
-    missing = [name for name, value in given.items() if value is None]
-    if width is None or base_width is None or missing:
-        if len(missing) < len(given):
-            raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
-        return WidthDerivation(table)
-    layers = (tuple(parse_depth(n, selection.the_stack).items()) for n in deep.values())
-    return WidthDerivation(table, Scale(width, base_width, *layers))
+            raise InputError(f"across {across}: {why}")
+    if "width" in asked or shapes:
+        from deepnet_theory.proof.width import WidthDerivation
+        from deepnet_theory.sizes.width import Scale, jointly, width_table
+
+        how = alignment or known.ALIGNMENTS[0], form or FORMS[0]
+        tables = [width_table(selection, shape, *how) for shape in shapes]
+        if "width" in asked:
+            both = known.ACROSS["depth" in asked]
+            tables.insert(0, width_table(selection, both, *how, "rank" in shapes))
+        needed = [*sizes][: 4 if "depth" in asked else 2]
+        missing = [name for name in needed if sizes[name] is None]
+        if 0 < len(missing) < len(needed):
+            raise InputError(f"numbers need {', '.join(needed)}; missing: {', '.join(missing)}")
+        scale = None
+        if not missing:
+            layers = (parse_depth(sizes[name], selection.the_stack) for name in needed[2:])
+            scale = Scale(sizes["width"], sizes["base_width"], *(tuple(n.items()) for n in layers))
+        table = jointly(tables) if tables[1:] else tables[0]
+        wide = WidthDerivation(table, scale, factors=tuple(tables))
+    elif "depth" in asked:
+        # a bad depth is refused before the derivation is made
+        values = {} if depth is None else parse_depth(depth, selection.the_stack)
+        deep = derived(Answer(selection))
+        deep = deep.at(**values) if values else deep
+    if "batch" not in asked:
+        return wide or deep  # type: ignore[no-any-return]
+    from deepnet_theory.proof.batch import BatchDerivation
+    from deepnet_theory.sizes.batch import batch_rule
+
+    powers = batch_rule(selection, gradient_noise or known.GRADIENT_NOISE[0], "rank" in shapes)
+    return BatchDerivation(powers, deep, wide, curve)
 
 
-def _dimensions(across: str) -> tuple[str, list[str], bool]:
-    """Depth and width of a list in one word, other shapes, and whether the batch is there."""
+def _dimensions(across: str) -> list[str]:
+    """The dimensions of a list such as ``width,batch``."""
     names = across.replace("both", "depth,width").split(",")
     for name in names:
         if name not in DIMENSIONS:
             raise unknown("across", name, DIMENSIONS)
     if len(set(names)) < len(names):
         raise InputError(f"across {shown(across)} names a dimension twice")
-    sizes = [name for name in ("depth", "width") if name in names]
-    shapes = [name for name in names if name in SHAPES]
-    return "both" if len(sizes) > 1 else "".join(sizes), shapes, "batch" in names
+    return names
 
 
 def own_rule(
@@ -173,83 +154,66 @@ def own_rule(
 ) -> Rule:
     """Your own rule for the stack of a selection or of a derivation: α and β in N and M.
 
-    They are texts, parsed by the grammar of depths and never evaluated as code, numbers or SymPy's
-    expressions. Norms keep their ε. Raises :class:`InputError` for any other value, or for a
-    decoder that is not there.
+    They are numbers, SymPy expressions or texts, which are never evaluated as code. Raises
+    :class:`InputError` for any other value, or for a decoder where the stack has none.
     """
-    parts = selection_of(selection, {}).the_stack.parts
-    names = tuple(part.name for part in parts)
-    return rules.own_rule(names, alpha, beta, decoder_alpha, decoder_beta)
+    parts = (part.name for part in selection_of(selection, {}).the_stack.parts)
+    return rules.own_rule((*parts,), alpha, beta, decoder_alpha, decoder_beta)
 
 
 def export(
     answer: Answer | Selection | str | None = None,
-    depth: Annotated[DepthLike | None, Option("N[,M]", "Layers of the model")] = None,
+    depth: Depth = None,
     *,
-    form: Annotated[
-        str, Option("NAME", "alpha in the residual sum (forward), or none (weights)", FORMS)
-    ] = FORMS[0],
+    form: Form = None,
     base: BaseLike | None = None,
-    base_heads: Annotated[
-        int | None, Option("H0", "Heads of that model, if they are not as wide as this one's")
-    ] = None,
-    alignment: str = ALIGNMENTS[0],
+    base_heads: Annotated[int | None, Option("H0", "Heads of the tuned model")] = None,
+    alignment: str = known.ALIGNMENTS[0],
     **given: Any,
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
 
-    ``given`` has the fields of a selection, those of
-    :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads`` …), and a
-    ``rule`` of your own, or ``alpha`` and ``beta``, whose learning-rate multipliers are 1, or a
-    published ``scheme``, for whose optimizer and stack a selection may ask.
+    ``given`` are the fields of a selection and of
+    :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads`` …). A ``rule``
+    of your own, ``alpha`` and ``beta``, or a published ``scheme`` takes the place of the derived
+    rule.
 
-    With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
-    multipliers. With ``base``, the width of a smaller model or its (width, depth), what a role
-    steps with is a multiple of that model's own, which is exported in the same way at its sizes;
-    ``base_heads`` is its number of heads where they are not as wide as the model's. ``alignment``
-    is that of updates and moved features in the width.
-
-    With the fields of :class:`~deepnet_theory.definitions.constants.Budget` the multipliers are for
-    a ``batch`` and a ``horizon``, a number of steps, other than those of the run that was tuned,
-    ``base_batch`` and ``base_horizon``: the number of samples stays where no horizon is given.
-    ``b_noise``, by ``measure --noise``, warns of a batch above it.
+    ``form`` "weights" puts α into the last matrix of each branch. ``base`` is the width, or (width,
+    depth), of a smaller model that was tuned: rates, ε and decays become multiples of that model's.
+    ``base_heads`` is its number of heads where they have another width. ``alignment`` is that of
+    updates with their inputs. With the fields of
+    :class:`~deepnet_theory.definitions.constants.Budget` the multipliers are for another ``batch``
+    or ``horizon`` (number of steps) than those of the tuned run.
 
     Warns (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a bad depth or sizes that do not fit each
-    other, and :class:`Refusal` where no matrix can carry α, where the stream explodes, or for a
-    scheme that constants do not hold.
+    other, and :class:`Refusal` where constants cannot hold the rule or the stream explodes.
 
-    Source: the rule's own; its formulas go with the numbers, under ``origin``.
+    Source: the rule's own; its formulas are exported too, under ``origin``.
     """
-    from deepnet_theory.sizes.exported import (
-        constants_of,
-        constants_of_scheme,
-        in_budget,
-        on_base,
-        stack_of_scheme,
-    )
+    from deepnet_theory.sizes import exported
 
     subject = subject_of(answer, given, "stack", "layer", "norm")
-    run = taken(given, [f.name for f in fields(Budget)])
-    budgeted = partial(in_budget, budget=Budget(**run)) if run else (lambda c: c)
-    if subject.scheme is not None:
-        has_own = f"with the scheme {subject.scheme.name!r}, which has constants of its own"
+    selection, run = subject.answer.selection, taken(given, [f.name for f in fields(Budget)])
+    budget, form = Budget(**run), form or FORMS[0]
+    if alignment not in known.ALIGNMENTS:
+        raise unknown("alignment", alignment, known.ALIGNMENTS)
+    if (scheme := subject.scheme) is not None:
+        has_own = f"with the scheme {scheme.name!r}, which has constants of its own"
         refuse({"base": base, "base_heads": base_heads}, has_own)
-        selection = stack_of_scheme(subject.scheme, subject.selection)
-        constants = budgeted(constants_of_scheme(subject.scheme, selection, depth, form, given))
-        constants.warn()
-        return constants
-    answer = subject.answer
-    if alignment not in ALIGNMENTS:
-        raise unknown("alignment", alignment, ALIGNMENTS)
-    if base is None:
-        refuse({"base_heads": base_heads}, "without a base width")
-    # the constants at another depth too: those of the base model
-    there = partial(constants_of, answer, rule=subject.rule, form=form, sizes=given)
-    constants = there(depth)
-    if base is not None:
-        constants = on_base(there, constants, answer.selection, base, base_heads, alignment)
-    constants = budgeted(constants)
+        selection = exported.stack_of_scheme(scheme, selection)
+        constants = exported.constants_of_scheme(scheme, selection, depth, form, given)
+    else:
+        # the constants at another depth too: those of the base model
+        own, of = subject.rule, exported.constants_of
+        there = partial(of, subject.answer, rule=own, form=form, sizes=given)
+        constants = there(depth)
+        if base is None:
+            refuse({"base_heads": base_heads}, "without a base width")
+        else:
+            constants = exported.on_base(there, constants, selection, base, base_heads, alignment)
+    if run:
+        constants = exported.in_budget(constants, budget)
     constants.warn()
     return constants
 
@@ -257,10 +221,10 @@ def export(
 # ---- what the verbs are given, as values ----
 
 
-def refuse(given: Mapping[str, object], why: str) -> None:
-    """Raise :class:`InputError` for the first that was given, of what does not go together."""
-    for name, value in given.items():
-        if value is not None:
+def refuse(given: Mapping[str, object], why: str, *names: str) -> None:
+    """Raise :class:`InputError` for the first of these names, or of all, that was given."""
+    for name in names or given:
+        if given.get(name) is not None:
             raise InputError(f"{name} was given {why}")
 
 
@@ -278,29 +242,18 @@ class Instead:
 
 
 class Subject(NamedTuple):
-    """What a verb is about: a rule, the derived one or your own, or a published scheme."""
+    """What a verb is about: an answer's rule, or your own or a published scheme in its place."""
 
-    given: Answer | Selection | None  # None: as the scheme has it
+    answer: Answer
     rule: Rule | None = None
     scheme: Scheme | None = None
 
-    @property
-    def selection(self) -> Selection | None:
-        return None if self.given is None else selection_of(self.given, {})
-
-    @property
-    def answer(self) -> Answer:
-        given = self.given
-        return given if isinstance(given, Answer) else Answer(selection_of(given, {}))
-
     def measured(self) -> tuple[Selection, Rule]:
         """The stack that is built, and what it is scaled by."""
-        if self.scheme is None:
-            answer = self.answer
-            return answer.selection, self.rule or answer.rule
-        under = self.selection
-        names = (None, None) if under is None else (under.optimizer, under.update)
-        return measurable(self.scheme, *names)
+        selection = self.answer.selection
+        if self.scheme is not None:
+            return measurable(self.scheme, selection.optimizer, selection.update)
+        return selection, self.rule or self.answer.rule
 
 
 OF_SELECTION, OF_INSTEAD = ([f.name for f in fields(kind)] for kind in (Selection, Instead))
@@ -317,50 +270,48 @@ def subject_of(
     """
     select, own = taken(given, OF_SELECTION), taken(given, OF_INSTEAD)
     rule, scheme = given.pop("rule", None), own.pop("scheme", None)
-    if scheme is None:
-        if select or not isinstance(subject, Answer):
-            subject = selection_of(subject, select)
-        if own and not {"alpha", "beta"} <= own.keys():
-            raise InputError(f"{next(iter(own))} was given: alpha and beta must be given together")
-        return Subject(subject, own_rule(subject, **own) if own else rule)
-    published, usual = schemes.scheme(scheme), {one.name: one.default for one in fields(Selection)}
-    kept = ("optimizer", "update", *stack)
-    others = {n: value for n, value in select.items() if n not in kept and value != usual[n]}
-    judged = "which has its own; a scheme is judged under an optimizer or an update"
-    refuse({**own, **others, "rule": rule}, f"with the scheme {scheme!r}, {judged}")
-    if select:
-        select = {"stack": published.stack, "norm": published.norm, **select}
-        if not {"optimizer", "update"} & select.keys():
-            select["optimizer"] = published.optimizer
-        subject = selection_of(subject, select)
-    return Subject(None if subject is None else selection_of(subject, {}), None, published)
+    published = None if scheme is None else schemes.scheme(scheme)
+    if published is not None:
+        others = {n: v for n, v in select.items() if n not in ("optimizer", "update", *stack)}
+        judged = "which has its own; a scheme is judged under an optimizer or an update"
+        refuse({**own, **others, "rule": rule}, f"with the scheme {scheme!r}, {judged}")
+        if subject is None:
+            select = {"stack": published.stack, "norm": published.norm, **select}
+            if not {"optimizer", "update"} & select.keys():
+                subject = published.optimizer
+    elif own and not {"alpha", "beta"} <= own.keys():
+        raise InputError(f"{next(iter(own))} was given: alpha and beta must be given together")
+    if select or not isinstance(subject, Answer):
+        subject = Answer(selection_of(subject, select))
+    return Subject(subject, own_rule(subject, **own) if own else rule, published)
 
 
 def selection_of(
     selection: Answer | Selection | str | None, select: Mapping[str, object]
 ) -> Selection:
     """The selection that is meant: its own, a derivation's, a text's or that of its fields."""
-    match selection:
-        case None:
-            return record(Selection, "a selection", select)
-        case str():
-            # an update contains the learning rate, and no optimizer is called so
-            field = "update" if re.search(r"\beta\b", selection) else "optimizer"
-            if field in select:
-                raise InputError(f"{field} is given twice: {selection!r} and {select[field]!r}")
-            return record(Selection, "a selection", {**select, field: selection})
-        case Selection() | object(selection=Selection()):  # a derivation has its own
-            if select:
-                raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
-            return selection if isinstance(selection, Selection) else selection.selection
-    raise InputError(
-        f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, g "
-        "and theta, or a Selection"
-    )
+    if isinstance(selection, Answer):
+        selection = selection.selection
+    if isinstance(selection, Selection):
+        if select:
+            raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
+        return selection
+    if isinstance(selection, str):
+        # an update contains the learning rate, and no optimizer is called so
+        field = "update" if re.search(r"\beta\b", selection) else "optimizer"
+        if field in select:
+            raise InputError(f"{field} is given twice: {selection!r} and {select[field]!r}")
+        select = {**select, field: selection}
+    elif selection is not None:
+        raise InputError(
+            f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, "
+            "g and theta, or a Selection"
+        )
+    return record(Selection, "a selection", select)
 
 
-def derived(given: Answer | Selection | str | None) -> Derivation:
-    """A derivation as it is; a selection, or a text that stands for one, is derived."""
+def derived(answer: Answer) -> Derivation:
+    """The derivation of an answer, which may be one already."""
     from deepnet_theory.proof.derivation import Derivation, derive
 
-    return given if isinstance(given, Derivation) else derive(selection_of(given, {}))
+    return answer if isinstance(answer, Derivation) else derive(answer.selection)

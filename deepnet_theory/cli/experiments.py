@@ -10,23 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deepnet_theory.cli.deriving import (
-    OF_SELECTION,
-    Alignment,
-    derived,
-    export,
-    refuse,
-    selection_of,
-    subject_of,
-)
-from deepnet_theory.definitions.outcome import (
-    InputError,
-    Refusal,
-    UnstableWarning,
-    Verdict,
-    shown,
-    unknown,
-)
+from deepnet_theory.cli.deriving import Alignment, derived, export, refuse, subject_of
+from deepnet_theory.definitions import outcome
+from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import COMPLETE, PUBLISHED, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, Stack
@@ -45,25 +31,23 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.derivation import Derivation
 
 Given = Mapping[str, Any]  # fields of Measurement, and of processes.Work: who does the work
-Depths = Annotated[
-    str | Iterable[object] | None,
-    Option("LIST", "8,16,32 or 8:1000; encoder-decoder 8x6,16x6. Default 8,16,32,64,128"),
-]
-Widths = Annotated[str | Iterable[object] | None, Option("LIST", "Widths: 64,128,256 or 64:1024")]
-Names = str | Iterable[str] | None  # names, or a text of them with commas between
+Many = str | Iterable[object] | None  # a list, or a text of it with commas
+Depths = Annotated[Many, Option("LIST", "8,16,32 or 8:1000; of two stacks 8x6,16x6; 8:128")]
+Widths = Annotated[Many, Option("LIST", "Widths: 64,128,256 or 64:1024")]
+Rates = Annotated[str | Iterable[float], Option("LIST", "Learning rates: 1e-4,1e-3 or 1e-4:1e-1")]
+Closures = Annotated[Many, Option("LIST", "A curve each, judged by the first", folder="closures")]
+Seeds = Annotated[int | None, Option("N", "Repetitions; 3, and up to 8 until it is decided")]
 
 WIDTHS = "64:1024"
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 WIDE_LAYERS = 4  # of what is trained at several widths
 WIDE_TOKENS = 8  # few beside the width
 RULES = ("rule", "sp")
+RULE = "the rule"  # among its rivals
 
 
 def settings_and_work(given: Given) -> tuple[Settings, Work]:
-    """The laboratory's settings, and where the work is done.
-
-    Raises :class:`InputError` for a name that neither of them knows.
-    """
+    """The laboratory's settings, and who does the work; :class:`InputError` for other names."""
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.processes.jobs import split
 
@@ -80,38 +64,39 @@ def predict_update(
 
     .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle
 
-    with V, V' what two of the L layers add, sampled with the data, embeddings and heads of
-    :func:`verify`, whose parameters it takes; 10,000 layers cost what 8 do. Where the rule scales a
-    norm's ε, a warning says what a fixed one gives, and where it takes 5 % in each sublayer.
+    V, V' are what two of the L layers add, sampled as in :func:`verify`, whose parameters it takes.
+    10,000 layers cost as much as 8. Where the rule scales a norm's ε, a warning says what a fixed
+    one gives, and from what depth on it takes 5 % in each sublayer.
 
     Source: derived here.
     """
+    from deepnet_theory.laboratory import verify as laboratory
     from deepnet_theory.laboratory.settings import depth_key, wanted_depths
-    from deepnet_theory.laboratory.verify import cases_of
-    from deepnet_theory.laboratory.verify import predict as run
 
     subject = subject_of(derivation, given)
+    refuse(given, "with predict, which predicts the first update", "updates", "eta")
     settings, work = settings_and_work(given)
-    if settings.updates > 1:
-        raise InputError(
-            f"updates {settings.updates} was given, and what is predicted is the first update"
-        )
     selection, used = subject.measured()
     wanted = wanted_depths(depths, selection.the_stack)
-    found = run(cases_of(selection, used, wanted, settings, subject.scheme), **work)
+
+    def predicted(rule: Rule) -> Result:
+        cases = laboratory.cases_of(selection, rule, wanted, settings, subject.scheme)
+        return laboratory.predict(cases, **work)
+
+    found = predicted(used)
     fixed = replace(used, entries=tuple(replace(e, norm_epsilon=()) for e in used.entries))
-    if fixed == used:
-        return found
-    left = run(cases_of(selection, fixed, wanted, settings, subject.scheme), **work)
-    sizes = ", ".join(
-        f"{one.mean:.4g} ({one.mean / scaled.mean:.0%}) at depth {depth_key(one.at)}"
-        for one, scaled in zip(left.points, found.points, strict=True)
-    )
-    warning = f"with the epsilon of every norm left at {EPSILON:g} it is {sizes}"
-    if lost := "; ".join(_lost(selection, used, left, found)):
-        warning += f": 5 % are lost in {lost}"
-    told = replace(found.provenance, warnings=(*found.provenance.warnings, warning))
-    return replace(found, provenance=told)
+    if fixed != used:
+        left = predicted(fixed)
+        sizes = ", ".join(
+            f"{one.mean:.4g} ({one.mean / scaled.mean:.0%}) at depth {depth_key(one.at)}"
+            for one, scaled in zip(left.points, found.points, strict=True)
+        )
+        warning = f"with the epsilon of every norm left at {EPSILON:g} it is {sizes}"
+        if lost := "; ".join(_lost(selection, used, left, found)):
+            warning += f": 5 % are lost in {lost}"
+        told = replace(found.provenance, warnings=(*found.provenance.warnings, warning))
+        found = replace(found, provenance=told)
+    return found
 
 
 def _lost(selection: Selection, rule: Rule, left: Result, scaled: Result) -> Iterator[str]:
@@ -141,10 +126,7 @@ def verify(
     across: Annotated[str, Option("NAME", "depth or width", ("depth", "width"))] = "depth",
     widths: Widths = None,
     alignment: Alignment = None,
-    seeds: Annotated[
-        int | None,
-        Option("N", "Independent repetitions; 3, and up to 8 until the verdict is decided"),
-    ] = None,
+    seeds: Seeds = None,
     **given: Any,
 ) -> Result:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
@@ -152,27 +134,21 @@ def verify(
     .. math:: \frac{\|\Delta F\|}{\eta} = \frac1{\eta T} \sum_{t=1}^{T}
               \Bigl(\sum_{i=1}^{d} (F_{ti}(\theta + \Delta\theta) - F_{ti}(\theta))^2\Bigr)^{1/2}
 
-    after one step on the batch at hand; F is the stack's output before the head, of shape
-    (tokens T, width d).
-
-    Without ``seeds`` it begins with 3, at three depths where those are not given either, and adds
-    seeds and depths until every predicted exponent is decided, up to the defaults. ``because`` says
-    how many were taken (:func:`~deepnet_theory.laboratory.verify.looks_at`).
+    F is the stack's output before the head (tokens T, width d), Δθ one step on one batch. Without
+    ``seeds`` it begins with 3, at three depths if none are given, and adds both until every
+    predicted exponent is decided (:func:`~deepnet_theory.laboratory.verify.looks_at`).
 
     ``across`` "width" measures the builder's models at several ``widths``, with the rule relative
     to the smallest: the relative change of F by one update, and the change of the loss. Both should
     be the same at every width. ``given`` are the fields of a selection; your own ``rule``, or
-    ``alpha`` and ``beta``; or a published ``scheme``, compared with its judged exponent; the fields
-    of :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``draws`` …) and of
-    :class:`~deepnet_theory.processes.jobs.Work`: any number of ``processes``, or any ``executor``
-    of ``concurrent.futures``, gives the same result; ``cache`` is a folder of finished work, True
-    for the user's own.
+    ``alpha`` and ``beta``, or a published ``scheme``; and the fields of
+    :class:`~deepnet_theory.laboratory.settings.Settings` and
+    :class:`~deepnet_theory.processes.jobs.Work`, which changes no result.
 
     Raises :class:`InputError` for bad settings and :class:`Refusal` where no law is known.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate;
-    across the width derived here, measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
-    arXiv 2310.17813.
+    across the width as in Everett et al., arXiv 2407.05872, and Yang et al., arXiv 2310.17813.
     """
     from deepnet_theory.laboratory.settings import wanted_depths
     from deepnet_theory.laboratory.verify import looks_at
@@ -181,30 +157,25 @@ def verify(
     subject = subject_of(derivation, given)
     given |= {} if seeds is None else {"seeds": seeds}
     if across == "width":
-        if subject.rule is not None or subject.selection is None or subject.scheme is not None:
+        if subject.rule is not None or subject.scheme is not None:
             raise InputError("verify across width takes the derived rule: leave rule or scheme out")
-        aligned = alignment or ALIGNMENTS[0]
-        return _in_width(subject.selection, depths, widths or WIDTHS, aligned, given)
+        places = depths or [2], widths or WIDTHS
+        return _in_width(subject.answer.selection, *places, alignment or ALIGNMENTS[0], given)
     if across != "depth":
         raise unknown("across", across, ("depth", "width"))
     refuse({"widths": widths, "alignment": alignment}, "without across width")
-    settings, work = settings_and_work(given)
     (selection, used), rows = subject.measured(), {}
+    if subject.scheme is not None:
+        its = f"with the scheme {subject.scheme.name!r}, whose exponent is that of its matrices"
+        refuse(given, its, "step")
+        expected = scheme_predictions(subject.scheme, selection)
+    settings, work = settings_and_work(given)
     if subject.scheme is None:
-        proved = derived(subject.given)
-        expected, used = proved.predictions, subject.rule or proved.rule
-        if subject.rule is not None or settings.step != "matrices":
-            exponents = predictions(selection, used, settings.step)
-            expected = replace(exponents, assumptions=expected.assumptions)
+        proved = derived(subject.answer)
+        expected = predictions(selection, used, settings.step)
+        expected = replace(expected, assumptions=proved.predictions.assumptions)
         if subject.rule is None:
             rows = {row.named: row.rule.told() for row in proved.rows}
-    elif settings.step == "matrices":
-        expected = scheme_predictions(subject.scheme, selection)
-    else:
-        raise InputError(
-            f"step {settings.step!r} was given with the scheme {subject.scheme.name!r}, whose "
-            "exponent is that of its matrices; valid is 'matrices'"
-        )
     wanted, looks = wanted_depths(depths, selection.the_stack), []
     if seeds is None:
         looks = looks_at(wanted, settings.seeds, fewer_depths=depths is None)
@@ -215,72 +186,39 @@ def verify(
 
 
 def _in_width(
-    selection: Selection,
-    depths: Depths,
-    widths: str | Iterable[object],
-    alignment: str,
-    given: Given,
+    selection: Selection, depths: Depths, widths: Depths, alignment: str, given: Given
 ) -> Result:
     """The builder's models of the exported rule, measured as :func:`measure` does any family."""
     from deepnet_theory.definitions.measurement import VERIFICATION
-    from deepnet_theory.laboratory.judging import verdict_on
-    from deepnet_theory.laboratory.measuring import measure
-    from deepnet_theory.laboratory.model_steps import ANSWER
-    from deepnet_theory.laboratory.model_update import ALL
-    from deepnet_theory.laboratory.settings import parse_depths, parse_widths
+    from deepnet_theory.laboratory import judging, measuring, model_steps, model_update
 
-    only = ("width", "step", "updates", "eta", "draws", "data")
-    refuse(
-        {name: given.get(name) for name in only},
-        "with across width, which has its own: widths, the first update and text",
-    )
-    stack = one_part(selection, "verify across width builds")
-    wanted = parse_widths(widths)
-    layers = [n for depth in parse_depths(depths or [2], stack) for n in depth.values()]
+    own = "with across width, which has its own: widths, the first update and text"
+    refuse(given, own, "width", "step", "updates", "eta", "draws", "data")
+    places = measuring.places_of(depths, widths, stack=one_part(selection))
+    wanted = sorted({place["d"] for place in places})
     settings, work = settings_and_work({"tokens": WIDE_TOKENS, **given, "width": wanted[0]})
     answer = Answer(selection)
-    made = partial(_constants, answer, settings, VOCABULARY, wanted[0], alignment=alignment)
-    for width in wanted:  # one that the heads do not divide is refused before measuring
-        made(layers[0], width)
-    found = measure(
-        partial(_built, made, settings), layers, widths=wanted,
+    more = {"alignment": alignment, "vocab": VOCABULARY}
+    models = _models(answer, places, settings, wanted[0], **more)
+    at = {(*place.values(),): model for place, model in zip(places, models, strict=True)}
+    found = measuring.measure(
+        partial(_built, at, settings), sorted({depth for depth, _ in at}), widths=wanted,
         optimizer=partial(_grouped, selection.the_optimizer), seeds=settings.seeds,
         seed=settings.seed, **work,
     )  # fmt: skip
     of = {"select": {**selection.to_dict(), "across": "width"}, "rule": asdict(answer.rule.plain())}
-    told = {**settings.to_dict(), "width": list(wanted), "depths": found.settings["depths"]}
+    told = {**settings.to_dict(), "width": wanted, "depths": found.settings["depths"]}
     # a parameter by itself is measured with less certainty, and decides nothing here
-    decisive = tuple(e for e in found.exponents if e.share in (ALL, ANSWER))
-    verdict = Verdict.UNDECIDED if found.stopped else verdict_on(decisive)
+    decisive = model_update.ALL, model_steps.ANSWER
+    exponents = tuple(e for e in found.exponents if e.share in decisive)
+    verdict = outcome.Verdict.UNDECIDED if found.stopped else judging.verdict_on(exponents)
     return replace(
-        found, schema=VERIFICATION, of=of, settings=told, exponents=decisive, verdict=verdict
+        found, schema=VERIFICATION, of=of, settings=told, exponents=exponents, verdict=verdict
     )
 
 
-def one_part(selection: Selection, does: str) -> Stack:
-    """The stack of a selection; :class:`InputError` for one of two parts."""
-    if len(selection.the_stack.parts) > 1:
-        raise InputError(
-            f"{does} stacks of one part, and {selection.stack!r} has two; valid are: encoder, "
-            "decoder"
-        )
-    return selection.the_stack
-
-
-def _constants(
-    answer: Answer, settings: Settings, vocab: int, base: int | None, depth: int, width: int,
-    **rule: str,
-) -> Constants:  # fmt: skip
-    """The constants of a model of these sizes, relative to a ``base`` width with the same heads."""
-    sizes = {name: getattr(settings, name) for name in ("heads", "ffn_ratio", "activation")}
-    heads = None if base is None else settings.heads
-    sizes |= {"width": width, "vocab": vocab, **rule}
-    with warnings.catch_warnings(action="ignore", category=UnstableWarning):  # curves show it
-        return export(answer, depth, base=base, base_heads=heads, **sizes)
-
-
 def _built(
-    made: Callable[[int, int], Constants], settings: Settings, depth: int, width: int
+    models: Mapping[tuple[int, ...], Constants], settings: Settings, depth: int, width: int
 ) -> tuple[Any, Any]:
     """A model of the exported rule, and windows of text that are the same at every size."""
     import torch
@@ -289,7 +227,7 @@ def _built(
     from deepnet_theory.runtime import build
 
     windows = text_windows(settings.batch, settings.tokens, torch.default_generator) % VOCABULARY
-    return build(made(depth, width)), windows
+    return build(models[depth, width]), windows
 
 
 def _grouped(optimizer: Any, model: Any) -> Any:
@@ -306,21 +244,13 @@ def _grouped(optimizer: Any, model: Any) -> Any:
 def transfer(
     selection: Selection | Derivation | Callable[..., object] | str | None = None,
     depths: Depths = None,
-    rates: Annotated[
-        str | Iterable[float], Option("LIST", "Learning rates: 1e-4,1e-3 or 1e-4:1e-1")
-    ] = (),
-    closures: Annotated[
-        Names, Option("LIST", "One curve each; the verdict is the first one's", folder="closures")
-    ] = None,
+    rates: Rates = (),
+    closures: Closures = None,
     *,
     widths: Widths = None,
-    rules: Annotated[
-        Names, Option("LIST", "Across widths, one curve each: rule, sp; both", RULES)
-    ] = None,
+    rules: Annotated[Many, Option("LIST", "Across widths, a curve each: rule, sp", RULES)] = None,
     steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
-    rivals: Annotated[
-        bool, Option("", "Also train wrong rules, which the test must refute")
-    ] = False,
+    rivals: Annotated[bool, Option("", "Also train wrong rules: the test must refute one")] = False,
     plan: Annotated[bool, Option("", "Print what --rivals would train, and its power")] = False,
     text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,
     batch: Annotated[int | None, Option("N", "Sequences a batch; 8")] = None,
@@ -332,148 +262,155 @@ def transfer(
     .. math:: \eta^*(N) \propto N^{c}, \qquad \text{it transfers where the interval of } c
               \text{ over seeds lies inside } \pm\tfrac1{16}
 
-    The loss is the validation loss after ``steps`` steps of the selection's optimizer on windows of
-    ``text``, next byte. Every kind of parameter is trained at its derived multiplier.
-    One curve a depth and closure, by default of ``complete`` and the one that :func:`derive`
-    shows. With ``widths`` every depth is trained at each of them, and the curves are of ``rules``:
-    "rule", relative to the smallest width, and "sp", standard parametrisation at one learning rate.
-    Heads become wider with the model.
+    The loss is the validation loss on ``text``, next byte, after ``steps`` steps of the selection's
+    optimizer. Every kind of parameter is trained at its derived multiplier. There is a curve for
+    each depth and closure, by default ``complete`` and that of :func:`derive`. With ``widths`` each
+    depth is trained at each of them, and the curves are of ``rules``: "rule", relative to the
+    smallest width, and "sp", standard parametrisation at one learning rate.
 
-    With ``rivals`` the rule is trained beside wrong rules that its own table makes: all of them are
-    the same at the smallest size, whose best rate and its neighbours the others are trained at.
-    SUPPORTED also needs a wrong rule that is REFUTED, and a power of 0.8. ``plan`` says how many
-    runs that takes, with what power, and trains nothing.
+    ``rivals`` are wrong rules made from the rule's own table, the same at the smallest size. They
+    are trained near its best rate. SUPPORTED also needs a REFUTED rival and a power of 0.8.
+    ``plan`` gives the number of runs and the power, and trains nothing.
 
-    Your own training is a function or a text ``FILE.py:NAME`` in place of the selection:
-    ``train_setup(depth, width, lr, seed)`` gives ``step, evaluate`` or ``step, evaluate,
-    baseline``. It takes what it names of these and ``steps``; a depth of 4 or a width of 64 where
-    that does not vary. ``step()`` trains once and may return the loss; ``evaluate()`` gives the
-    number that is to be lowest behind the last step; ``baseline`` is what a model has that ignores
-    its input: a run that ends no better has failed. A run that diverges, by a number not finite or
-    an :class:`ArithmeticError`, counts as the worst. With an optimizer or an update it is a plain
-    factory of models instead, as :func:`~deepnet_theory.laboratory.measuring.measure` takes one,
-    trained on windows of text (or on the inputs that it gives).
+    Your own training is a function, or a text ``FILE.py:NAME``, in place of the selection.
+    ``train_setup(depth, width, lr, seed)`` takes those of the names, and of ``steps``, that it
+    needs. It returns ``step, evaluate`` or ``step, evaluate, baseline``: ``step()`` trains once and
+    may return the loss, ``evaluate()`` returns the number to minimise. A run that ends no better
+    than ``baseline``, a model that ignores its input, has failed; a number that is not finite or an
+    :class:`ArithmeticError` has diverged. With an optimizer or an update the function gives models,
+    as :func:`~deepnet_theory.laboratory.measuring.measure` takes them.
 
-    ``given`` is that of :func:`verify`, without a rule of your own or a scheme. An interrupt
-    (Ctrl-C) gives the partial result. Raises :class:`InputError` for bad input and
-    :class:`Refusal` where a closure gives no rule, or the optimizer is known by its first step
-    alone.
+    ``given`` is that of :func:`verify`, without your own rule or a scheme. An interrupt (Ctrl-C)
+    gives the partial result. Raises :class:`InputError` for bad input and :class:`Refusal` where a
+    closure gives no rule, or only the first step of the optimizer is known.
     """
+    from deepnet_theory.laboratory import training
+    from deepnet_theory.laboratory import transfer as runs
     from deepnet_theory.laboratory.measuring import places_of
     from deepnet_theory.laboratory.settings import wanted_depths
-    from deepnet_theory.laboratory.training import Course, setup_of
-    from deepnet_theory.laboratory.transfer import planned, transfer_of
     from deepnet_theory.processes.jobs import split
 
-    in_depth: Given = {"closures": closures, "width": given.get("width")}
-    select = taken(given, OF_SELECTION)
+    asked = {**given, "closures": closures, "rules": rules, "text": text, "batch": batch}
+    asked |= {"rivals": rivals or None, "plan": plan or None}
+    of = dict[str, Any]()
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
-        measure, work = split(given)
-        told = {"steps": steps, "seeds": seeds, "seed": measure.pop("seed", 0)}
-        stepped = taken(select, ("optimizer", "update"))
-        held = {"text": text, "batch": batch, "rules": rules, **select, **measure}
-        held |= {"rivals": rivals or None, "plan": plan or None}
-        refuse({**in_depth, **held}, f"with {shown(selection)}, which has its own")
+        stepped, (told, work) = taken(given, ("optimizer", "update")), split(given)
+        others = asked.keys() - stepped.keys() - work.keys() - {"seed"}
+        refuse(asked, f"with {outcome.shown(selection)}, which has its own", *sorted(others))
         places = places_of(depths, widths, fewest_widths=1)
-        setup = setup_of(selection, steps, places[0], **stepped)
-        of: dict[str, Any] = {"model": setup.name}
+        setup = training.setup_of(selection, steps, places[0], **stepped)
+        of |= {"model": setup.name}
         of |= {"optimizer": setup.stepped.name} if setup.stepped else {}
-        return transfer_of(of, told, {"own": setup}, places, rates, "auto", **work)
-    refuse(
-        {name: given.get(name) for name in ("draws", "updates", "eta", "rule", "scheme", "alpha")},
-        "with transfer, which has none: it is for verify",
-    )
-    selection = selection_of(selection, select)
-    stack = one_part(selection, "transfer trains")
+        told = {"seed": 0, **told, "steps": steps, "seeds": seeds}
+        return runs.transfer_of(of, told, {"own": setup}, places, rates, "auto", **work)
+    verifies = ("draws", "updates", "eta", "rule", "scheme", "alpha")
+    refuse(asked, "with transfer, which has none: it is for verify", *verifies)
+    selection = subject_of(selection, given).answer.selection
+    stack = one_part(selection)
     if wide := widths is not None:
-        refuse(in_depth, "with widths, whose curves are of rules")
+        refuse(asked, "with widths, whose curves are of rules", "closures", "width")
     else:
-        refuse({"rules": rules}, "without widths")
+        refuse(asked, "without widths", "rules")
+    if rivals:
+        refuse(asked, "with rivals, which are of one rule", "rules", "closures")
+    else:
+        refuse(asked, "without rivals", "plan")
     wanted = wanted_depths([WIDE_LAYERS] if wide and depths is None else depths, stack)
     places = places_of(wanted, widths, stack=stack)
     widest = {"width": places[-1]["d"]} if wide else {}
     settings, work = settings_and_work({"batch": batch or 8, "seeds": seeds, **given, **widest})
     # a worker elsewhere has another folder
     file = None if text is None else str(Path(text).absolute())
-    course = Course(selection.the_optimizer, settings, steps, file)
-    names, base = (rules, places[0]["d"]) if wide else (closures, None)
-    beside, same = dict[str, Any](), list[str]()
+    course = training.Course(selection.the_optimizer, settings, steps, file)
+    of["select"] = {k: v for k, v in selection.to_dict().items() if k != "closure"}
     if rivals:
-        refuse({"rules": rules, "closures": closures}, "with rivals, which are of one rule")
-        candidates, beside, same = _beside(selection, places, course)
+        beside, of["left_out"] = _beside(selection, places, course)
+        if plan:
+            return runs.planned(beside, of["left_out"], places, rates, seeds)
+        candidates = {RULE: beside.pop(RULE)}
     else:
-        refuse({"plan": plan or None}, "without rivals")
-        candidates = {c.name: c for c in _candidates(selection, names, places, base, course)}
-    of = {"select": {k: v for k, v in selection.to_dict().items() if k != "closure"}}
-    of |= {"left_out": same} if rivals else {}
-    if plan:
-        return planned({**candidates, **beside}, same, places, rates, seeds)
+        names, base = (rules, places[0]["d"]) if wide else (closures, None)
+        candidates, beside = _candidates(selection, names, places, base, course), {}
     work.setdefault("processes", None)  # the builder's models are trained on all cores
-    return transfer_of(
+    return runs.transfer_of(
         of, course.to_dict(), candidates, places, rates, settings.device, beside, **work
     )
 
 
-def _candidates(
-    selection: Selection, names: Names, places: Sequence[Given], base: int | None, course: Course
-) -> Iterator[Built]:
-    """What is trained: the rule of every closure, or with a ``base`` width every one of RULES."""
-    source = Answer(replace(selection, closure=PUBLISHED)) if base is None else None
-    both = (COMPLETE.name, source.closure) if source else RULES
-    several = names.split(",") if isinstance(names, str) else names or both
-    for name in dict.fromkeys(one.strip().lower() for one in several):
-        if base is not None and name not in RULES:
-            raise unknown("rule", name, RULES)
-        answer = Answer(replace(selection, closure=name) if base is None else selection)
-        on = base if name == RULES[0] else None
-        yield _candidate(name, answer, _models(answer, places, on, course), places, course)
+# ---- the models of a rule ----
+
+
+def one_part(selection: Selection) -> Stack:
+    """The stack of a selection; :class:`InputError` for one of two parts."""
+    if len(selection.the_stack.parts) > 1:
+        raise InputError(
+            f"the stack {selection.stack!r} is not of one part; valid are: encoder, decoder"
+        )
+    return selection.the_stack
 
 
 def _models(
-    answer: Answer, places: Sequence[Given], base: Any, course: Course, aligned: str = ALIGNMENTS[0]
+    answer: Answer, places: Iterable[Given], settings: Settings, base: Any = None, **more: Any
 ) -> list[Constants]:
-    from deepnet_theory.laboratory.trial import VOCAB
+    """The constants of a rule at every place; relative to a ``base``, with as many heads."""
+    more |= {name: getattr(settings, name) for name in ("heads", "ffn_ratio", "activation")}
+    if base is not None:
+        more |= {"base": base, "base_heads": settings.heads}
+    layers = ({s: n for s, n in place.items() if s != "d"} for place in places)
+    widths = (place.get("d", settings.width) for place in places)
+    with warnings.catch_warnings(action="ignore", category=outcome.UnstableWarning):
+        return [export(answer, *at, width=d, **more) for *at, d in zip(layers, widths, strict=True)]
 
-    made = partial(_constants, answer, course.settings, VOCAB, base, alignment=aligned)
-    return [made(next(iter(p.values())), p.get("d", course.settings.width)) for p in places]
 
-
-def _candidate(
-    name: str, answer: Answer, models: Iterable[Constants], places: Iterable[Given], course: Course
+def _trained(
+    name: str, rule: Rule, models: Iterable[Constants], places: Iterable[Given], course: Course
 ) -> Built:
-    from deepnet_theory.laboratory.settings import depth_key
-    from deepnet_theory.laboratory.training import Built
-    from deepnet_theory.laboratory.transfer import causal
+    from deepnet_theory.laboratory import settings, training, transfer
 
-    rhos = {entry.sublayer: entry.rho for entry in answer.rule.entries}
-    rho, *others = {*rhos.values()}
-    if others:
-        rho = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
-    at = {depth_key(place): causal(c) for place, c in zip(places, models, strict=True)}
-    return Built(name, at, course, rho)
+    pairs = zip(map(settings.depth_key, places), map(transfer.causal, models), strict=True)
+    rhos = dict.fromkeys(entry.rho for entry in rule.entries)
+    return training.Built(name, dict(pairs), course, ", ".join(rhos))
+
+
+def _candidates(
+    selection: Selection, names: Any, places: Sequence[Given], base: int | None, course: Course
+) -> dict[str, Built]:
+    """What is trained: the rule of every closure, or with a ``base`` width every one of RULES."""
+    published = Answer(replace(selection, closure=PUBLISHED))
+    both = (COMPLETE.name, published.closure) if base is None else RULES
+    several = names.split(",") if isinstance(names, str) else names or both
+    found: dict[str, Built] = {}
+    for name in (one.strip().lower() for one in several):
+        if base is not None and name not in RULES:
+            raise unknown("rule", name, RULES)
+        answer = Answer(replace(selection, closure=name) if base is None else selection)
+        models = _models(answer, places, course.settings, base if name == RULES[0] else None)
+        found[name] = _trained(name, answer.rule, models, places, course)
+    return found
 
 
 def _beside(
     selection: Selection, places: Sequence[Given], course: Course
-) -> tuple[dict[str, Built], dict[str, Built], list[str]]:
-    """The rule with the first place as its base, wrong ones, and which of them are left out."""
+) -> tuple[dict[str, Built], list[str]]:
+    """The rule relative to the first place, and wrong ones; the names of those left out."""
     from deepnet_theory.sizes.rivals import WRONG, alike, of_another, wrong
 
-    first = next(iter(places[0].values()))
-    base = places[0].get("d", course.settings.width), first
-    answer = Answer(selection)
-    rule = _models(answer, places, base, course)
+    base = places[0].get("d", course.settings.width), next(iter(places[0].values()))
+
+    def models(of: Selection, alignment: str = ALIGNMENTS[0]) -> list[Constants]:
+        return _models(Answer(of), places, course.settings, base, alignment=alignment)
+
+    rule = models(selection)
     found = {name: [wrong(name, c, rule[0]) for c in rule] for name in WRONG}
-    others = [(f"alignment {ALIGNMENTS[1]}", selection, ALIGNMENTS[1])]
+    others: dict[str, tuple[Any, ...]] = {f"alignment {ALIGNMENTS[1]}": (selection, ALIGNMENTS[1])}
     for name in ("sgd", "adam"):
-        of = replace(selection, optimizer=name, update=None)
-        others.append((f"the rule of {name}", of, ALIGNMENTS[0]))
-    for name, of, alignment in others:
+        others[f"the rule of {name}"] = (replace(selection, optimizer=name, update=None),)
+    for name, of in others.items():
         with suppress(Refusal):
-            theirs = _models(Answer(of), places, base, course, alignment)
+            first, *_ = theirs = models(*of)
             pairs = zip(rule, theirs, strict=True)
-            found[name] = [of_another(c, rule[0], other, theirs[0]) for c, other in pairs]
-    kept, same, vectors = {"the rule": rule}, list[str](), course.settings.step == "all"
+            found[name] = [of_another(c, rule[0], other, first) for c, other in pairs]
+    kept, same, vectors = {RULE: rule}, list[str](), course.settings.step == "all"
     for name, each in found.items():
         equal = [
             [alike(*pair, vectors) for pair in zip(each, k, strict=True)] for k in kept.values()
@@ -485,5 +422,5 @@ def _beside(
             kept[name] = [c if is_it else own for c, own, is_it in both]
     if len(kept) == 1:
         raise InputError(f"rivals was given for one size, where all rules are one: {places[0]}")
-    beside = {n: _candidate(n, answer, each, places, course) for n, each in kept.items()}
-    return {"the rule": beside.pop("the rule")}, beside, same
+    true = Answer(selection).rule
+    return {n: _trained(n, true, each, places, course) for n, each in kept.items()}, same

@@ -19,29 +19,18 @@ LR = 1e-3
 def export_for(
     model: str,
     *,
-    for_: Annotated[
-        str | None, Option("NAME", "The trainer that takes a MODEL's numbers", folder="trainers")
-    ] = None,
-    lr: Annotated[
-        float | None,
-        Option("LR", "Of a MODEL: the learning rate, a base's; 0.001 if none is given"),
-    ] = None,
-    weight_decay: Annotated[
-        float | None, Option("WD", "Of a MODEL: the weight decay, a base's; none if none is given")
-    ] = None,
-    eps: Annotated[
-        float | None, Option("EPS", "Of a MODEL: epsilon, a base's; the library's if none is given")
-    ] = None,
-    betas: Annotated[
-        str | None, Option("B1,B2", "Of a MODEL: Adam's betas; the library's if none are given")
-    ] = None,
+    for_: Annotated[str | None, Option("NAME", "Trainer for a MODEL", folder="trainers")] = None,
+    lr: Annotated[float | None, Option("LR", "Learning rate (0.001)")] = None,
+    weight_decay: Annotated[float | None, Option("WD", "Weight decay of the base")] = None,
+    eps: Annotated[float | None, Option("EPS", "Epsilon of the base")] = None,
+    betas: Annotated[str | None, Option("B1,B2", "Betas of the optimizer")] = None,
     **given: Any,
 ) -> tuple[str, tuple[str, ...]]:
     """The numbers of a model's parameters by name: the text for a trainer, and remarks on it.
 
-    ``model`` is FILE.py:FACTORY, made at the ``depth`` and ``width`` of ``given``, which else has
-    an ``optimizer``, a ``closure``, ``heads`` and what relates the numbers to a base. Everything
-    else is read in one forward pass. Raises :class:`Refusal` for a model without a rule.
+    ``model`` is FILE.py:FACTORY, made at the ``depth`` and ``width`` of ``given``, which may also
+    have an ``optimizer``, a ``closure``, ``heads`` and what relates the numbers to a base. All else
+    is read in one forward pass. Raises :class:`Refusal` for a model without a rule.
     """
     import torch
 
@@ -58,29 +47,26 @@ def export_for(
     depth, width, heads = (given.pop(name, None) for name in ("depth", "width", "heads"))
     under = optimizer_named(given.pop("optimizer", "adamw")).name
     closure = given.pop("closure", None)
-    own = (*fields(Selection), *fields(Architecture))
-    refuse({f.name: given.get(f.name) for f in own}, "with a MODEL, which is read")
+    is_read = (one.name for kind in (Selection, Architecture) for one in fields(kind))
+    refuse(given, "with a MODEL, which is read", *is_read)
     if depth is not None and not str(depth).isdigit():
         raise InputError(f"depth {depth!r} is not a whole number, as a MODEL's factory takes it")
+    try:
+        one, two = (None, None) if betas is None else map(float, betas.split(","))
+    except ValueError:
+        raise InputError(f"betas {betas!r} are not two numbers, such as 0.9,0.95") from None
     whole = load_factory(model).seeded(0, None if depth is None else int(depth), width=width)
     reading = read(whole)
-    selection = replace(selection_of(reading, under), closure=closure)
     matrices = [m for s in reading.sublayers for m in s.matrices]
-    wide = matrices[0].fan_in
+    given |= {"width": (wide := matrices[0].fan_in), "heads": heads or wide}  # divides any base
     constants = export(
-        selection,
+        replace(selection_of(reading, under), closure=closure),
         list(reading.layers.values()),
-        width=wide,
-        heads=heads or wide,  # a head size that divides the width of any base
         vocab=reading.logits.head.fan_out if reading.logits else wide,
         bias=any(m.bias for m in matrices),
         tied_head=is_tied(reading),
         **given,
     )
-    try:
-        one, two = (None, None) if betas is None else map(float, betas.split(","))
-    except ValueError:
-        raise InputError(f"betas {betas!r} are not two numbers, such as 0.9,0.95") from None
     with torch.random.fork_rng():
         torch.manual_seed(0)
         patterns = patterns_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import click
 
 from deepnet_theory.definitions import __version__
-from deepnet_theory.definitions.outcome import guess
+from deepnet_theory.definitions.outcome import UnstableWarning, guess
 from deepnet_theory.definitions.record import Setting, setting, settings_of
 from deepnet_theory.report.text import page_columns
 
@@ -38,11 +39,10 @@ Verb = Callable[..., Any]  # a function of the library
 class Command:
     """A command: what it runs, and where its options come from.
 
-    ``takes`` are dataclasses of settings and functions of the library, by their ``module:name``
-    where importing costs; ``run`` is given the first. ``without`` are those of their options that
-    the command lacks, ``required`` those that it needs. What is typed without an option is its
-    ``argument``, which ``[…]`` may be left out and ``…...`` repeated. Its docstring is its help,
-    with examples at the end.
+    ``takes`` are dataclasses of settings and functions of the library, the latter as
+    ``module:name``; ``run`` is given the first. ``without`` are options that the command lacks,
+    ``required`` those that it needs. ``argument`` is typed without an option: ``[…]`` may be left
+    out, ``…...`` repeated. The docstring of ``run`` is the help, with examples at the end.
     """
 
     run: Callable[[Verb, Given], int]
@@ -53,13 +53,13 @@ class Command:
 
     @property
     def about(self) -> tuple[str, list[str]]:
-        """What it does, and examples."""
+        """The help, and the examples."""
         text, _, lines = (inspect.getdoc(self.run) or "").partition("\n\nExamples:\n")
         return text, [line.strip() for line in lines.splitlines()]
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """The options by name, of those of one name the first."""
+        """The options by name; the first source that has a name gives it."""
         found: dict[str, Setting] = {}
         for source in map(_loaded, self.takes):
             for one in (settings_of if isinstance(source, type) else _parameters)(source):
@@ -84,24 +84,19 @@ def _parameters(verb: Verb) -> Iterator[Setting]:
 
 
 def option(one: Setting, required: bool) -> click.Option:
-    """The option that a setting becomes; its help ends in the default."""
+    """The option of a setting; its help ends in the default."""
     o, name = one.option, one.name.replace("_", "-")
-    names = [f"--{name}", *filter(None, [o.letter])]
+    letter = [o.letter] if o.letter else []
     if one.kind is bool:
-        names[0] += f"/--no-{name}" * bool(one.default)
-        return click.Option(names, is_flag=True, default=None, help=f"{o.help}.")
+        flag = f"--{name}/--no-{name}" if one.default else f"--{name}"
+        return click.Option([flag, *letter], is_flag=True, default=None, help=f"{o.help}.")
     default = f"{one.default:.10g}" if isinstance(one.default, float) else one.default
-    known = default not in (None, (), inspect.Parameter.empty) and not required
+    shown = "" if required or default in (None, (), inspect.Parameter.empty) else f"; {default}"
     kind: Any = one.kind if one.kind in (int, float) else str
     if o.folder or o.words:  # the library says which names are valid; their case does not matter
         kind = str.lower
-    return click.Option(
-        names,
-        metavar=o.metavar,
-        help=f"{o.help}; {default}." if known else f"{o.help}.",
-        type=kind,
-        required=required,
-    )
+    names, words = [f"--{name}", *letter], f"{o.help}{shown}."
+    return click.Option(names, metavar=o.metavar, help=words, type=kind, required=required)
 
 
 def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Group:
@@ -118,18 +113,11 @@ def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Gr
     for name, one in commands.items():
         settings = one.settings if words[:1] == [name] else {}
         options = [option(s, s.name in one.required.split()) for s in settings.values()]
+        params = [*_arguments(one), *sorted(options, key=lambda option: not option.required)]
         about, examples = one.about
-        options.sort(key=lambda option: not option.required)
-        group.add_command(
-            click.Command(
-                name,
-                callback=partial(_called, one),
-                params=[*_arguments(one), *options],
-                help=about,
-                short_help=about.partition("\n")[0],
-                epilog=_epilog(examples),
-            )
-        )
+        texts: Any = {"short_help": about.partition("\n")[0], "epilog": _epilog(examples)}
+        called = partial(_called, one)
+        group.add_command(click.Command(name, callback=called, params=params, help=about, **texts))
     return group
 
 
@@ -142,9 +130,10 @@ def _arguments(one: Command) -> Iterator[click.Argument]:
 
 
 def _called(one: Command, **given: Any) -> int:
-    """Run a command on what was typed, without what was left out."""
+    """Run a command on what was typed; its output has the warnings."""
     typed = {name: v for name, v in given.items() if v is not None and v != ()}
-    return one.run(_loaded(one.takes[0]), typed)
+    with warnings.catch_warnings(action="ignore", category=UnstableWarning):
+        return one.run(_loaded(one.takes[0]), typed)
 
 
 def _epilog(examples: Iterable[str]) -> str:
@@ -155,7 +144,7 @@ def _epilog(examples: Iterable[str]) -> str:
 
 
 def usage_sentence(error: click.ClickException) -> str:
-    """What the parser refuses, what is valid, and the nearest to what was typed."""
+    """What the parser refuses, what is valid, and the name nearest to it."""
     # versions word an unknown option differently, and some add a guess
     said = error.format_message().partition(" Did you mean")[0].strip().rstrip(".")
     context: Any = getattr(error, "ctx", None)

@@ -19,8 +19,8 @@ from deepnet_theory.definitions.files import write_text
 from deepnet_theory.definitions.outcome import InputError
 
 
-class ClosedPipe(Exception):  # noqa: N818  what has happened; the reader need not be at fault
-    """Whoever read standard output has closed it."""
+class ClosedPipe(Exception):  # noqa: N818  no error of the reader
+    """The reader of standard output has closed it."""
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def answering() -> Iterator[None]:
     """Hold what is printed and write it to standard output at the end, as UTF-8.
 
     Raises :class:`ClosedPipe` where the reader has gone and :class:`InputError` where standard
-    output is closed (before any work is done) or takes no more.
+    output is closed, which is seen before any work, or full.
     """
     out = sys.stdout
     if out is None:
@@ -48,8 +48,7 @@ def _write(text: str) -> None:
     out = sys.stdout
     try:
         out.flush()
-        # An unbuffered stream writes what there is room for, and says how much: its text layer
-        # drops that count.
+        # an unbuffered stream writes what there is room for; its text layer drops the count
         raw = getattr(getattr(out, "buffer", None), "raw", getattr(out, "buffer", None))
         if raw is None:  # a notebook's
             out.write(text)
@@ -71,20 +70,19 @@ def _write(text: str) -> None:
 def open_standard_streams() -> None:
     """Give a standard stream that the caller has closed to the null device.
 
-    The next file that is opened would take its number, and what is meant for standard error
-    would be written into it.
+    Otherwise the next file that is opened would take its number and receive its output.
     """
     for handle in range(3):
         try:
             os.fstat(handle)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def warn_only() -> None:
-    """Where warnings are to be errors, show them: a library's own warning ends no command."""
+    """Show warnings that were to be errors: a library's warning must not end a command."""
     if any(option.startswith("e") for option in sys.warnoptions):
         sys.warnoptions[:] = ["default"]  # new processes receive them, too
         os.environ["PYTHONWARNINGS"] = "default"
@@ -92,8 +90,8 @@ def warn_only() -> None:
 
 
 def say(message: str) -> None:
-    """A note on standard error; one that nobody can hear changes nothing."""
-    # half of a surrogate pair, which an argument may hold, cannot be written as it is
+    """A note on standard error; it may be closed."""
+    # an argument may hold half of a surrogate pair, which no stream can write
     writable = message.encode("utf-8", "backslashreplace").decode("utf-8")
     try:
         print(writable, file=sys.stderr, flush=True)
@@ -102,7 +100,7 @@ def say(message: str) -> None:
 
 
 def _forget(stream: TextIO) -> None:
-    """Leave nothing in a broken stream for the interpreter's last flush, which would fail."""
+    """Send a broken stream to the null device: the interpreter's last flush would fail."""
     with suppress(OSError):  # a stream of a test has no number
         broken, handle = stream.fileno(), os.open(os.devnull, os.O_WRONLY)
         os.dup2(handle, broken)
@@ -115,16 +113,12 @@ def shows_colour(stream: TextIO) -> bool:
     return stream.isatty() and not plain
 
 
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
-ENDING = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
-
-
 @contextmanager
 def asked_to_end(ended: list[int]) -> Iterator[None]:
     """Within this context a signal to end raises ``KeyboardInterrupt``, so that work is kept.
 
-    It is added to ``ended``. A signal that is ignored, as under ``nohup``, stays so; only the
-    first thread may say.
+    Its number is added to ``ended``. An ignored signal, as under ``nohup``, stays ignored. Python
+    lets only the main thread set handlers.
     """
 
     def end(number: int, _: object) -> None:
@@ -133,7 +127,8 @@ def asked_to_end(ended: list[int]) -> Iterator[None]:
 
     before = {}
     if threading.current_thread() is threading.main_thread():
-        before = {s: h for s in ENDING if (h := signal.getsignal(s)) is not signal.SIG_IGN}
+        ending = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+        before = {s: h for s in ending if (h := signal.getsignal(s)) is not signal.SIG_IGN}
     for one in before:
         signal.signal(one, end)
     try:
@@ -146,7 +141,7 @@ def asked_to_end(ended: list[int]) -> Iterator[None]:
 def save(
     file: str, text_of: Callable[[Any], str], result: Any, quiet: bool, whole: bool = True
 ) -> None:
-    """Write a result, and where it went; part of one replaces no file, and goes beside it."""
+    """Write a result to a file; a partial one next to a file that exists, as ``.partial``."""
     path = Path(file)
     if not whole and path.is_file():
         path = path.with_name(f"{path.name}.partial")

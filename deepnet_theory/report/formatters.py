@@ -29,15 +29,15 @@ SHOWN = {
 }
 
 
-def composed(result: Any) -> doc.Document:
-    """What a result says, before it is text or HTML."""
+def composed(result: Any, **how: bool) -> doc.Document:
+    """What a result says, before it is text or HTML; of a derivation with or without ``proof``."""
     if isinstance(result, doc.Document):
         return result
     if (name := type(result).__name__) not in SHOWN:
         return doc.Document(name, (doc.Listing(result.to_json()),))
     module, function = SHOWN[name].split(".")
     compose = getattr(import_module(f"deepnet_theory.report.{module}"), function)
-    document: doc.Document = compose(result)
+    document: doc.Document = compose(result, **how)
     return document
 
 

@@ -29,8 +29,10 @@ RELATION_MEANING = {
 }
 
 
-def document(derivation: Derivation) -> doc.Document:
-    """All of it: the rule, the steps that end in it, and what was measured beside them."""
+def document(derivation: Derivation, proof: bool = True) -> doc.Document:
+    """The rule; with the ``proof`` its steps and what was measured, else what fits one screen."""
+    if not proof:
+        return short(derivation)
     number = _numbers(derivation)
     ends = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     body: doc.Body = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
-from deepnet_theory.report.rule import document, owner, short, steps, title
+from deepnet_theory.report.rule import document, owner, steps, title
 from deepnet_theory.sizes.width import written
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
             wide(derivation.wide, proof),
         )
     elif deep:
-        others = (document(deep) if proof else short(deep),)
+        others = (document(deep, proof),)
     body: doc.Body = (
         f"In powers of the batch size B, gradient noise {table.gradient_noise}:",
         doc.table(" | ".join((*POWERS.values(), "…roles")), lines),

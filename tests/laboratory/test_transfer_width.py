@@ -34,7 +34,7 @@ def head_and_rate(name, width):
     """The head's effective size over Xavier's, its rate's, and fc1's, over those at width 32."""
     selection = Selection(optimizer="adam", placement="pre-ln")
     course = Course(selection.the_optimizer, Settings(width=32, device="cpu"), 1)
-    (one,) = _candidates(selection, name, [{"N": 2, "d": width}], 32, course)
+    one = _candidates(selection, name, [{"N": 2, "d": width}], 32, course)[name]
     (c,) = one.constants.values()
     head = c.parameter("encoder", None, "head", Role.HEAD)
     fc1 = c.parts[0].sublayers[1].parameters["fc1"]

@@ -173,12 +173,12 @@ def test_with_other_dimensions_exponents_add():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"across": "batch,heads"}, "unknown across 'heads'; valid are: depth, width, both, batch"),
+        ({"across": "batch,steps"}, "unknown across 'steps'; valid are: depth, width, both, batch"),
         ({"across": "both,depth,batch"}, "names a dimension twice"),
         ({"across": "batch", "gradient_noise": "some"}, "valid are: dominant, none"),
         ({"across": "width", "gradient_noise": "none"}, "without across batch"),
         ({"across": "width", "curve": True}, "curve was given without across batch"),
-        ({"across": "batch", "depth": 8}, "depth was given with across batch"),
+        ({"across": "batch", "depth": 8}, "depth was given without across depth"),
     ],
 )
 def test_what_does_not_go_together_is_refused(given, says):

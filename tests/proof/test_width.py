@@ -140,11 +140,11 @@ def test_a_share_that_falls_with_the_depth_is_plain_data():
 
 def test_what_is_asked_for_is_refused_where_it_is_incomplete():
     for given, says in (
-        ({"depth": 4}, "needs across both"),
-        ({"width": 64}, "missing: base width$"),
-        ({"across": "both", "width": 64, "base_width": 32}, "missing: depth, base depth$"),
+        ({"depth": 4}, "depth was given without across depth"),
+        ({"width": 64}, "missing: base_width$"),
+        ({"across": "both", "width": 64, "base_width": 32}, "missing: depth, base_depth$"),
         ({"across": "depths"}, "unknown across 'depths'; valid are: depth, width, both"),
-        ({"across": "depth", "form": "weights"}, "form was given without across width or both"),
+        ({"across": "depth", "form": "weights"}, "form was given without across width"),
     ):
         with pytest.raises(InputError, match=says):
             derive("adam", **{"across": "width", **given})
