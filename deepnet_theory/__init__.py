@@ -5,7 +5,8 @@ A tour::
     import deepnet_theory as dt
 
     d = dt.derive(optimizer="lamb")                # every step checked; a page of mathematics
-    d.rule.alpha, d.rule.beta                      # SymPy expressions in the depth N
+    d.rule.alpha, d.rule.beta                      # recommended for training: SymPy, in the depth N
+    d.published.alpha, d.published.beta            # as its source has it
     d.rule.alpha_at(N=100), d.rule.beta_at(N=100)  # their numbers
     dt.predict_update(d, depths=[8, 10_000])       # ‖ΔF‖/η in absolute size, at any depth
     v = dt.verify(d, depths=[8, 16, 32, 64, 128])  # measured on torch Transformer stacks

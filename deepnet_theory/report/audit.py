@@ -38,7 +38,7 @@ def document(audit: Audit) -> doc.Document:
 
 
 def answer(audit: Audit) -> tuple[Verdict, str]:
-    layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
+    layers = " and ".join(f"{n} {name} layers" for name, n in audit.reading.layers.items())
     alike = len({s.equation for s in audit.reading.sublayers}) == 1
     nameless = "of a placement that has no name here" if alike else audit.reading.said_ways()
     placement = audit.placement or nameless
@@ -63,7 +63,7 @@ def answer(audit: Audit) -> tuple[Verdict, str]:
         if audit.optimizer is None and not audit.scheme:
             what = "the nearest scheme or rule (no optimizer was given), "
         judged = f"{count} difference{'s' * (count > 1)} from {what}{held}{moved}"
-    return audit.verdict, f", {placement}, layers: {layers}. {judged}."
+    return audit.verdict, f": {judged}. The model: {placement}, {layers}."
 
 
 def _finding(finding: Finding) -> Iterator[doc.Block]:

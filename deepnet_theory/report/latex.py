@@ -34,7 +34,8 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
             case doc.Document():
                 yield from _blocks(block, level + 1)
             case doc.Table():
-                rows = (r"\item " + " --- ".join(map(_words, row)) for row in block.rows)
+                lines = filter(None, (block.head, *block.rows))
+                rows = (r"\item " + " --- ".join(map(_words, line)) for line in lines)
                 yield "\n".join((r"\begin{itemize}", *rows, r"\end{itemize}"))
             case doc.Proposition():
                 begin = rf"\begin{{equation*}}\tag{{{block.number}}}"

@@ -45,7 +45,7 @@ def mine(tmp_path):
 @pytest.mark.parametrize(
     ("name", "code", "says"),
     [
-        ("faithful --optimizer lamb", 0, "SUPPORTED, pre-ln, layers: 4 of the encoder"),
+        ("faithful --optimizer lamb", 0, "The model: pre-ln, 4 encoder layers"),
         ("shared --optimizer lamb", 3, "several sublayers share 0.up.weight"),
         ("odd --optimizer lamb", 3, "The role of 0.up.weight"),
         ("faithful --scheme t-fixup", 3, "for the stack 'encoder-decoder'"),
