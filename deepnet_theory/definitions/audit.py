@@ -16,7 +16,7 @@ DIFFERENCE, REMARK = "difference", "remark"
 
 @dataclass(frozen=True)
 class Finding:
-    """One difference: where, what, how many times too much or too little, the line that mends it.
+    """One difference: where, what, how many times too much or too little, the line that fixes it.
 
     ``severity`` is ``difference``, or ``remark``, which decides nothing. ``line`` is that of the
     code that adds the sublayer's branch to the stream, where it is known.
@@ -57,7 +57,7 @@ class Audit(Displayed):
     the one that it was held against, or ``refusal`` why none. ``growth`` says how one update of
     what is published grows under the optimizer. ``plan`` is what to change. ``sublayers`` are plain
     data, as the JSON has them: each as it was read, the gains of its matrices with 95 % intervals,
-    and what is wanted.
+    and the expected gains.
     """
 
     schema = "deepnet-theory/audit/1"

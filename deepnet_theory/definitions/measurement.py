@@ -84,7 +84,7 @@ class Exponent:
     predicted: float | None = None
     verdict: Verdict = Verdict.UNDECIDED
     because: str = ""
-    fitted_from: int | None = None  # the least depth that entered the fit
+    fitted_from: int | None = None  # the smallest depth of the fit
     rivals: tuple[tuple[str, float], ...] = ()
     constant: bool = False  # shown: the interval lies within the tolerance of 0
     here: float | None = None  # the slope over the measured depths that single sublayers predict
@@ -178,12 +178,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Curve:
-    """Held-out loss against learning rate at one depth, nats a byte.
+    """Validation loss against learning rate at one depth, nats a byte.
 
     ``values`` has a row a rate and a loss a seed, NaN where one diverged; ``losses`` are the means.
     ``best`` is the geometric mean of the seeds' best rates, NaN outside the grid; ``best_loss`` the
-    loss there. ``first_failing`` is the least rate above where a seed diverged or the mean does not
-    beat the unigram entropy, ``collapsed`` the number of such seeds a rate. ``common_mode`` and
+    loss there. ``first_failing`` is the lowest rate above where a seed diverged or the mean is not
+    below the unigram entropy, ``collapsed`` the number of such seeds a rate. ``common_mode`` and
     ``token_cosine`` are the largest of each rate; None where no model of ours was trained.
     """
 
@@ -343,7 +343,7 @@ class Result(Displayed):
 
 @dataclass(frozen=True, repr=False)
 class Plan(Displayed):
-    """What a transfer with rivals would train: runs by rule, and the power to expect of it.
+    """What a transfer with rivals would train: runs by rule, and the expected power.
 
     ``left_out`` are wrong rules that are another rule here, ``needed`` the seeds for enough power.
     """

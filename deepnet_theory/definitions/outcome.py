@@ -106,7 +106,7 @@ LONGEST_WORD, LONGEST_SENTENCE = 200, 4000  # beyond them only beginning and end
 
 
 def short(sentence: str) -> str:
-    """The sentence on one line, with what is too long to be read left out of it and its words."""
+    """The sentence on one line, its sentences and words cut where they are too long."""
     line = re.sub(r"\s*\n\s*", " ", sentence)
     line = _CONTROLS.sub(lambda found: ascii(found.group())[1:-1], line)
     words = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _ends(word.group(), 60), line)

@@ -145,7 +145,7 @@ class Placement:
 
     @property
     def training_condition(self) -> str:
-        """What training needs beside the rule to train with, in words; "" where nothing is known.
+        """What training needs beside the recommended rule, in words; "" where nothing is known.
 
         A norm on the stream lets a common part of all tokens drown what is a token's own.
         """

@@ -65,7 +65,7 @@ class Matrix:
 
     @property
     def size(self) -> float:
-        """The root mean square of the entries as the branch feels them."""
+        """The root mean square of the entries in the branch."""
         return self.entries * self.times
 
     @property
@@ -207,7 +207,7 @@ class Sublayer:
     def alpha(self) -> float:
         r"""What the stream is multiplied by against the branch; infinite for no branch.
 
-        a/b where a norm stands on the sum; else of :math:`x_l = y_l \prod_{j<l} a_j` the sum is
+        a/b where a norm reads the sum; else of :math:`x_l = y_l \prod_{j<l} a_j` the sum is
         :math:`y_l + G(y_l)\, b_l / \prod_{j \le l} a_j`, and α grows with the layer.
         """
         return self.carried * self.stream / self.branch if self.branch else float("inf")

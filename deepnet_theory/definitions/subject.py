@@ -324,8 +324,8 @@ def factor(s: Sublayer, m: Matrix) -> float:
 def rates_of_multiples(reading: Reading, rule: Wanted) -> Iterator[Difference]:
     r"""The matrices that the forward pass multiplies by a c, so that their steps count otherwise.
 
-    With entries θ such a matrix is cθ. One update moves it :math:`c^{1 + p - q}` times as far as
-    a matrix of its size that nothing multiplies. A scheme's own factor is no fault.
+    With entries θ such a matrix is cθ. One update moves it :math:`c^{1 + p - q}` times as
+    much as a matrix of its size that nothing multiplies. A scheme's own factor is no fault.
     """
     for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
         read = reading_alpha(s, wanted)

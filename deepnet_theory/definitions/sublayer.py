@@ -189,7 +189,7 @@ class Sublayer:
 
     @property
     def inner(self) -> Vector | None:
-        """The gain of a norm within the branch, which stands before the last map; else None."""
+        """The gain of a norm within the branch, before the last map; else None."""
         return next((v for v in self.vectors if v.role is Role.NORM_GAIN), None)
 
     @cached_property

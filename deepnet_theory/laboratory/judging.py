@@ -141,7 +141,7 @@ def exponent_from(
     if not values.any():
         because = "the step moves nothing: an update as large as a parameter leaves 0 where it is"
     if grid := fit.interval.slack:
-        because += f"; ±{grid:.3f} of it is the grid's"
+        because += f"; the grid alone makes ±{grid:.3f}"
     estimate, low, high = fit.interval.numbers
     return replace(
         asked, estimate=estimate, low=low, high=high, verdict=verdict, because=because,
@@ -213,7 +213,7 @@ def _by_prediction(
     rivals: Sequence[tuple[str, float]],
     deep_down: Callable[[], float | None],
 ) -> tuple[Verdict, str]:
-    """The verdict where the measured slope is not the exponent's, and what is said of it."""
+    """The verdict where the measured slope is not the exponent's, and the reason."""
     reason = f", the measured one is off by [{off.low:+.3f}, {off.high:+.3f}]"
     sharp = off.within(-TOLERANCE, TOLERANCE)
     blunt = not sharp and verdict is not Verdict.REFUTED

@@ -84,8 +84,8 @@ def measure(
     ``update`` in eta, g and theta; a learning rate that changes with depth is counted in units of
     the first depth's. F (T tokens, width) is what enters the model's head.
 
-    ``make_model(depth)``, or a text ``FILE.py:FACTORY``, gives a module, or a pair of it and its
-    inputs. Each of the ``seeds`` of torch's generator is the same model at all depths as far as it
+    ``make_model(depth)``, or a text ``FILE.py:FACTORY``, gives a module, or a module and its
+    inputs. Each of the ``seeds`` of torch's generator is the same model at all depths where it
     is drawn in the same order. Across ``widths`` it is ``make_model(depth, width)``, or
     ``make_model(width)`` without depths, and every parameter is stepped alone: ‖ΔF‖ is then
     compared with ‖F‖, of the head's parameters the loss is taken, and an exponent in d says of each
@@ -344,7 +344,7 @@ class _Runs:
 
     def _require_change(self) -> None:
         """Raise :class:`InputError` where the first seed is one model at two places."""
-        # shared layers have one shape at every depth, and move the output by another amount
+        # shared layers have one shape at every depth, and change the output by another amount
         seen = dict[tuple[str, str], Depth]()
         for place in self.places:
             found = self.measured.get((depth_key(place), self.seeds[0]))

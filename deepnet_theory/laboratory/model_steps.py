@@ -33,7 +33,7 @@ Changes = list[tuple[str, nn.Parameter, Tensor]]  # name, parameter, and its cha
 
 @dataclass(frozen=True)
 class FirstStep:
-    """What steps a model: ``make`` gives an optimizer of it.
+    """What steps a model: ``make`` gives its optimizer.
 
     ``code`` is a digest of the caller's own code, None where it is not known.
     """
@@ -195,7 +195,7 @@ class Stepped:
         """What each name moves by itself at a ``scale`` of the whole step: ‖ΔF‖/‖F‖.
 
         F is compared with its own size: a readout may divide what enters it, or its logits, by the
-        width, and both are one model. What stands behind F moves the loss alone, by ⟨g, Δθ⟩.
+        width, and both are one model. What follows F moves the loss alone, by ⟨g, Δθ⟩.
         ``ANSWER`` is by how much the loss answers all that moves F. What moves F by its rounding
         alone, as a key bias does, is left out: longer steps show it.
         """
@@ -254,7 +254,7 @@ VALIDATED = 8  # batches of windows that nothing is trained on
 def on_text(made: Made, seed: int) -> Made:
     """A model with windows of text for each update, where it was given token ids of our own.
 
-    They are bytes, folded into the ids that the model is known to take; held out below update 0.
+    They are bytes, folded into the ids that the model takes; for validation below update 0.
     """
     ids = [x for x in made.inputs if not x.is_floating_point()] if made.drawn else []
     if len(ids) != 1:

@@ -1,4 +1,4 @@
-r"""‖ΔF‖: how far one update moves the output of a stack, to first order, and how far several do.
+r"""‖ΔF‖: how much one update changes the output of a stack, to first order, and several do.
 
 .. math:: \frac{\Delta F}{\eta} = \frac{\partial F}{\partial\theta}\,\frac{\Delta\theta}{\eta}
 

@@ -37,7 +37,7 @@ from deepnet_theory.laboratory.trial import Case, Sampled, Trial
 COPIES = 4  # of every seed at each pair of places
 EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
 
-# by part, and whether in a layer of it: as many layers as a change V stands for, and V
+# by part, and whether in a layer: as many layers as a change V stands for, and V
 Changes = dict[tuple[str, bool], list[tuple[float, Tensor]]]
 Changed = Callable[[Sequence[Direction]], Changes]
 

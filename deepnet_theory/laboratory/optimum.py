@@ -69,7 +69,7 @@ def _range(first: str, last: str, *count: str) -> set[float]:
 
 
 def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> float | None:
-    """The least rate above the best that diverged or does not beat the baseline; or None."""
+    """The lowest rate above the best that diverged or does not beat the baseline; or None."""
     y = np.where(np.isfinite(losses), losses, math.inf)
     for rate, loss in list(zip(rates, y, strict=True))[int(y.argmin()) :]:
         if not loss < baseline:
@@ -280,7 +280,7 @@ def expected_power(places: Sequence[Depth], rates: Sequence[float], seeds: int) 
 def certified(
     rule: ClosureTransfer, rivals: Sequence[ClosureTransfer]
 ) -> tuple[Verdict, str, float]:
-    """The verdict on a rule beside wrong ones, the reason, and the power of the test.
+    """The verdict on a rule against wrong ones, the reason, and the power of the test.
 
     SUPPORTED needs a wrong rule that is REFUTED, and enough power.
     """

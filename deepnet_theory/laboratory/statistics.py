@@ -65,7 +65,7 @@ def t_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE)
 
 
 def positive_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Interval:
-    r"""The mean of positive samples with its interval made in logarithms: none of it is negative.
+    r"""The mean of positive samples with its interval made in logarithms: no end is negative.
 
     .. math:: \bar b\, \exp\Bigl(\pm t_{n-1}\, \frac{s}{\bar b \sqrt n}\Bigr)
 
@@ -137,7 +137,7 @@ def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:
 
 @dataclass(frozen=True)
 class Fit:
-    """A log–log slope over seeds, and the least depth used."""
+    """A log–log slope over seeds, and the smallest depth used."""
 
     interval: Interval
     fitted_from: int
@@ -152,12 +152,12 @@ def fit_exponent(
 ) -> Fit:
     """The exponent in depth of positive ``values`` (seeds, depths), from where it has settled.
 
-    The least depth is left out as long as the slope that leads away from it differs from that of
+    The smallest depth is left out as long as the slope that leads away from it differs from that of
     what lies deeper by more than half the tolerance and the seeds' noise; three depths remain.
     Seeds are paired: the interval is over their slopes; those not positive and finite are left out.
     ``slack`` says how far the logarithm at each depth may be off, which widens the interval.
     """
-    # What a seed's data do to one depth they do to the others: a slope within a seed is free of it.
+    # What a seed's data do to one depth they do to the others: a slope within a seed removes this.
     # A fit through pooled points would take the points of one seed for independent ones.
     d, labels = np.asarray(depths), [*groups] if groups is not None else [None] * len(depths)
     good = (np.isfinite(values) & (values > 0)).all(axis=1)
@@ -196,7 +196,7 @@ def judge(
 ) -> tuple[Verdict, str]:
     """The verdict on a predicted exponent, and the reason in one sentence.
 
-    SUPPORTED: the whole interval lies within ``tolerance`` of it, and the nearest rival outside.
+    SUPPORTED: the whole interval lies within ``tolerance`` of this, and the nearest rival outside.
     REFUTED: the whole interval lies beyond the tolerance. UNDECIDED: anything else.
     """
     if not math.isfinite(interval.estimate):

@@ -61,7 +61,7 @@ def only(model: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]
 
 
 class Expressed(torch.optim.Optimizer):
-    """Steps by the expression of an update, each parameter by itself at its group's rate.
+    """Evaluates the expression of an update, each parameter by itself at its group's rate.
 
     The second one raises :class:`Refusal` where an optimizer is known by its first step alone.
     """

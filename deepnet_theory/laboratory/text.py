@@ -21,7 +21,7 @@ from deepnet_theory.definitions.outcome import InputError
 
 BYTES = 256
 MAX_BYTES = 2**30
-MAX_CYCLES = 20  # pieces that are held out, at most
+MAX_CYCLES = 20  # pieces for validation, at most
 
 
 @cache
@@ -67,7 +67,7 @@ class Text:
                 f"the text {self.name!r} has {len(text)} bytes; windows of {tokens} tokens "
                 f"need at least {10 * self.span}"
             )
-        # cycles of ten pieces; the last is held out and has room for some windows
+        # cycles of ten pieces; the last is for validation and has room for some windows
         self.cycles = max(1, min(MAX_CYCLES, len(text) // (40 * self.span)))
         self.piece = len(text) // (10 * self.cycles)
         self.whole = text[: 10 * self.cycles * self.piece].view(self.cycles, -1)
@@ -89,7 +89,7 @@ class Text:
         return torch.bincount(self.train.flatten(), minlength=BYTES)
 
     def batch(self, size: int, generator: torch.Generator, *, held_out: bool = False) -> Windows:
-        """Windows at random places, each within one run of training or held-out text."""
+        """Windows at random places, each within one run of training or validation text."""
         runs = self.held_out if held_out else self.train  # (cycles, bytes)
         cycle = torch.randint(self.cycles, (size, 1), generator=generator)
         start = torch.randint(runs.shape[1] - self.span + 1, (size, 1), generator=generator)

@@ -1,7 +1,7 @@
 """What premises are tested by: what every sublayer does in one pass, one number a seed.
 
 A :class:`Trace` is taken by hooks on one forward and backward pass; ``QUANTITIES`` are what
-assumptions ask of it, or of single steps.
+assumptions ask of a trace, or of single steps.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _above_epsilon(trace: Trace) -> Tensor:
 def _alignment(trace: Trace) -> Tensor:
     """‖Σ ΔF_l‖ / Σ ‖ΔF_l‖ of sublayers that are stepped alone, 1 where all point one way.
 
-    Layers are sampled evenly over each part, and counted for their share of it.
+    Layers are sampled evenly over each part, and counted for their share.
     """
     trial, directions = trace.trial, trace.directions
 

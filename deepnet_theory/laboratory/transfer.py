@@ -1,4 +1,4 @@
-"""Loss against learning rate over depths and widths, and one rate of it: a short training."""
+"""Loss against learning rate over depths and widths, and one rate: a short training."""
 
 from __future__ import annotations
 

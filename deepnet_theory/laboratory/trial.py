@@ -33,7 +33,7 @@ VOCAB = 256  # bytes
 class Case:
     """The stack of ``selection`` under ``rule`` at one ``depth``, on what ``settings`` say.
 
-    A published ``scheme`` stands in place of the rule, with each layer's own equation and numbers.
+    A published ``scheme`` replaces the rule, with each layer's own equation and numbers.
     """
 
     selection: Selection
@@ -86,7 +86,7 @@ class Case:
 
     @property
     def normalises(self) -> bool:
-        """Whether a norm stands on the stream in every layer."""
+        """Whether the stream passes a norm in every layer."""
         if self.scheme is not None:
             return self.scheme.placement.normalises_sum
         return self.selection.the_placement.normalises_sum
@@ -190,7 +190,7 @@ def _standing_for(placed: Placed, layers: float) -> Placed:
     where, s = placed
     size = math.sqrt(layers)
     weighted = where.coefficients(s.alpha)[0] != 1 and not where.normalises_sum
-    # a branch that is normalised does not feel its gains; a stream weighted against its branch
+    # a branch that is normalised does not depend on its gains; a stream weighted against its branch
     # keeps its variance where alpha says it
     if "output" in where.norms or weighted:
         return placed._replace(constants=replace(s, alpha=_weaker(where, s.alpha, size)))

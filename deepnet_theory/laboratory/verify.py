@@ -95,7 +95,7 @@ class AtDepth:
         return self.found.get(FORESEEN, {}).get(share)
 
     def point(self, confidence: float) -> Estimate:
-        """The mean over seeds, its interval, and what single sublayers predict of it."""
+        """The mean over seeds, its interval, and the prediction of single sublayers."""
         values, expected, finding = self.measured(ALL), self.expected(ALL), ""
         assert values is not None
         if lost := sum(not math.isfinite(value) for value in values):
@@ -152,7 +152,7 @@ class Look(NamedTuple):
     new: int
 
     def settings(self, settings: Settings, number: int) -> Settings:
-        """Those of the seeds that are new at this look, the first of which has number 0."""
+        """Those of the seeds that are new at this look; the first seed has number 0."""
         seed = (settings.seed + number * STRIDE) % 2**31
         return replace(settings, seeds=self.new, seed=seed)
 
@@ -227,7 +227,7 @@ def verify(
     looks: Sequence[Look] = (),
     **work: Unpack[Work],
 ) -> Result:
-    """Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
+    """Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted.
 
     Of several ``looks`` (:func:`~deepnet_theory.laboratory.looks.looks_at`) the first one that
     decides is the last; without them all seeds are measured at all depths. The verdict is that of

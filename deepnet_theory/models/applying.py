@@ -81,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Applied:
-    """What was done: ``changes`` has all of it in order, ``summary`` a line of each kind.
+    """What was done: ``changes`` has everything in order, ``summary`` a line of each kind.
 
     ``changes`` is empty where the model already had these constants. ``lines`` are the lines of
     code that the rule needs in the model's forward pass, or beside it, and that are not there.
@@ -316,14 +316,14 @@ def read_(
 def _read(
     model: Any, constants: Constants, inputs: object, roles: Mapping[str, str] | None
 ) -> tuple[Any, Reading, Wanted]:
-    """The model with inputs that it takes, what its forward pass shows, and what is wanted."""
+    """The model with inputs that it takes, what its forward pass shows, and what is expected."""
     whole = model if isinstance(model, Made) else made(model, inputs)
     reading = as_asked(read(whole, roles=roles), constants)
     return whole, reading, fit(reading, constants)
 
 
 def _rows(reading: Reading, rule: Wanted) -> list[tuple[Sublayer, WantedSublayer]]:
-    """The sublayers, each beside what is wanted of it."""
+    """The sublayers, each beside the expected one."""
     return list(zip(reading.sublayers, rule.sublayers, strict=True))
 
 

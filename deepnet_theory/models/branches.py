@@ -35,7 +35,7 @@ from deepnet_theory.models.recording import Graph, Node, walk
 from deepnet_theory.models.sums import Norm
 from deepnet_theory.runtime.branches import ACTIVATIONS
 
-# operations that feel every entry of what enters them, of x or of −x: no derivative has to say it
+# operations that depend on every entry of their input, of x or −x: no derivative has to say it
 PASSING = LAYOUT - {"native_dropout"} | {"add", "relu", "gelu", "silu"}
 LONGEST = 600  # operations of a branch without experts: attention has some fifty, a scan more
 RAISED, OPEN = 30.0, 1e4  # queries and keys where softmax chooses; a sigmoid of the other is 1
@@ -198,7 +198,7 @@ class BranchReader:
 
     @property
     def activation(self) -> str:
-        """What stands between fc1 and fc2: of the activations built here the one most like it."""
+        """The function between fc1 and fc2: of the activations built here the one most like it."""
         by_role = {m.role: p for p, m in reversed(self.roles)}
         if not {"fc1", "fc2"} <= by_role.keys():
             return ""
@@ -257,7 +257,7 @@ class BranchReader:
         return Core(node, query, key, value, times * factor)
 
     def _is_causal(self, core: Core) -> bool:
-        """Whether the first token's mixture feels no other token's value."""
+        """Whether the first token's mixture depends on no other token's value."""
         value, mixed = core.value.value, core.node.value
         if value.shape[-2] < 2 or mixed.shape[-2] < 2:
             return False
@@ -505,7 +505,7 @@ class BranchReader:
             )
         if len(kinds) != 1 or UNKNOWN in kinds or self.because:
             return UNKNOWN
-        felt = {p.node for p, _ in self.roles}  # the output does not feel one that no token chose
+        felt = {p.node for p, _ in self.roles}  # not on one that no token chose
         seen = sum(self.products[down].stacked for down in felt.intersection(last))
         if seen < experts:
             self.because = (

@@ -2,7 +2,7 @@ r"""What differences do to one step: measured on the model as it is, and where t
 
 Weights take the rule's gains. Where α differs, the last matrix of the branch carries it: αx + cWh
 is α'x + Wh up to a factor for :math:`c = \alpha/\alpha'`, and cW moves as W does there if its step,
-of degrees p and q, is multiplied by :math:`c^{1 + p - q}`. The same holds of a matrix that reads a
+of degrees p and q, is multiplied by :math:`c^{1 + p - q}`. The same holds for a matrix that reads a
 multiple of its input.
 """
 

@@ -135,7 +135,7 @@ def of_start(model: nn.Module, reading: Reading, rule: Wanted) -> Iterator[Findi
     """What starts wrong beside α and gains: layers that are copies, a head, outer matrices."""
     yield from _of_copies(model, reading)
     logits, tied = reading.logits, is_tied(reading)
-    # of a state of rms 1, Xavier's head makes logits of a variance below 2, half of it in nats
+    # of a state of rms 1, Xavier's head makes logits of a variance below 2, half as many nats
     if logits is not None and is_high(logits, logits.loss - 1):
         head, std = logits.head, head_std(logits)
         mend = f"torch.nn.init.normal_({_code(head)}, std={std:.4g})"
@@ -224,7 +224,7 @@ def _span(values: Sequence[float], form: str = ".3g") -> str:
 
 
 def _held(group: Sequence[Difference], form: str) -> str:
-    """What was found beside what is wanted and their ratio: one number each, or the range."""
+    """What was found, what is expected and their ratio: one number each, or the range."""
     wanted = _span([d.wanted for d in group], form)
     if not _equal(group):
         held = _span([d.found for d in group], form)

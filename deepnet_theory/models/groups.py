@@ -192,7 +192,7 @@ def _by_optimizer(
 
 
 def _mine(by_role: Mapping[str, str] | None, name: str) -> Callable[[Any], bool]:
-    """Whether a place of the table is stepped by an optimizer."""
+    """Whether an optimizer steps a place of the table."""
 
     def mine(place: Any) -> bool:
         hidden = place.is_matrix and bool(place.sublayer)
@@ -218,7 +218,7 @@ def _based(c: Constants, base: BaseLike) -> Constants:
 
 
 def _named(by_role: Mapping[str, str], role: str, hidden: bool) -> str | None:
-    """The optimizer of a role, None where nothing is said of it."""
+    """The optimizer of a role, None where nothing names the role."""
     return by_role.get(role) or (hidden and by_role.get(HIDDEN)) or by_role.get("*")
 
 

@@ -249,7 +249,7 @@ def factors(node: Node) -> list[Node]:
 def as_product(graph: Graph, node: Node) -> Product | None:
     """The product that a node is; None for one of two live tensors, or of no parameter.
 
-    Where neither is live, a table of positions enters a matrix, which stands on the right.
+    Where neither is live, a table of positions enters a matrix, the right factor.
     """
     operands = factors(node) if node.op in PRODUCTS else []
     if len(operands) != 2 or (operands[0].live and operands[1].live):

@@ -156,7 +156,7 @@ class Reader:
         return after is not None and not self.graph.depends(after.stream.node, node)
 
     def _sum_of(self, node: Node) -> Node:
-        """The sum that a stream's term is, without what stands on it or is taken of it.
+        """The sum that a stream's term is, without what follows or cuts the sum.
 
         Norms and layout are taken off; a skip stands for the last sum before it, and tokens that
         are cut out or put together again for the last of the sums that they come from. A matrix
@@ -228,7 +228,7 @@ class Reader:
         return _in_layers(row), all(sees) if sees else self._is_causal(chain)
 
     def _is_causal(self, chain: list[ResidualSum]) -> bool:
-        """Whether tokens feel those before them and none behind, where no attention says it."""
+        """Whether tokens depend on earlier tokens alone, where no attention says it."""
         start, end = chain[0].stream.node, chain[-1].node
         if start.value.dim() < 3 or start.value.shape[-2] < 2:
             return False
@@ -288,7 +288,7 @@ class Reader:
         """The norms before a branch, after it and within it."""
         places: dict[Norm, str] = {}
         inside = set(branch.nodes) - branch.gating
-        # a norm does not feel a number that multiplies what enters it
+        # a number that multiplies the input of a norm changes nothing
         start = stripped(stream, self.norms)[0]
         for end, norm in self.norms.items():
             if end not in inside:
@@ -404,7 +404,7 @@ def _in_layers(row: list[Sublayer]) -> list[Sublayer]:
 def _by_module(row: list[Sublayer]) -> list[int] | None:
     """Layers by the numbered modules that hold several sublayers, as ``layers.3``.
 
-    Of nested ones the innermost; None where each numbered module holds one sublayer. What stands
+    Of nested ones the innermost; None where each numbered module holds one sublayer. What is
     in no such module belongs to its neighbour; matrices that come again begin a layer.
     """
     nested = [_numbered(_last_matrix(s)) for s in row]

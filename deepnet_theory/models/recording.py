@@ -151,7 +151,7 @@ class Graph:
         return users[0] if len(users) == 1 else None
 
     def depends(self, node: Node, on: Node) -> bool:
-        """Whether ``node`` is ``on``, or was made of it."""
+        """Whether ``node`` is ``on``, or was made from ``on``."""
         return bool(self.ancestors[node.index] >> on.index & 1)
 
     def between(self, start: Node, end: Node) -> list[Node]:

@@ -56,7 +56,7 @@ class Norm:
     size: float = 1.0  # root mean square of the gain's entries
 
     def placed(self, where: str, enters: tuple[str, ...] = ()) -> reading.Norm:
-        """What a reading says of it."""
+        """The norm of a reading."""
         return reading.Norm(where, self.centred, self.gain, self.bias, self.size, enters)
 
 

@@ -1,4 +1,4 @@
-"""Jobs: what is done, where it is done, what is kept of it, and what ends it early.
+"""Jobs: what is done, where it is done, what is kept, and what ends it early.
 
 One seam, the standard :class:`concurrent.futures.Executor`: whatever gives futures serves. The
 result of a :class:`Job` depends neither on where nor on when it is done.

@@ -53,7 +53,7 @@ def norm_of(name: str) -> sp.Symbol:
 
 
 def output_change(of: str = "") -> sp.Symbol:
-    """‖ΔF‖, how far an update moves the stack's output; of a sublayer or an order its share."""
+    """‖ΔF‖, the change of the stack's output by an update; of a sublayer or an order its share."""
     return norm_of(f"ΔF_{of}" if of else "ΔF")
 
 

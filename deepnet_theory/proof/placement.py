@@ -182,7 +182,7 @@ def relative_update(sublayer: Sublayer, placement: Placement, degrees: Update) -
     """γ^p |θ|^{q-1}: an update of a scaled matrix over the matrix, in units of η.
 
     γ is the response of the output to a move across W = λU: that of the branch over λ, of experts
-    1/E of it.
+    1/E as much.
     """
     weight = branch_weight(placement).xreplace({P: gains_product(sublayer)})
     gradient = weight * sp.sqrt(sublayer.chosen) / beta / sublayer.experts

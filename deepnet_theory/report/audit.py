@@ -1,4 +1,4 @@
-"""An audit as a document: the verdict, what differs and the line that mends it, every gain."""
+"""An audit as a document: the verdict, what differs and the line that fixes it, every gain."""
 
 from __future__ import annotations
 

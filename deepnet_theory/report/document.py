@@ -164,7 +164,7 @@ class Figure:
 
 @dataclass(frozen=True, repr=False)
 class Document(Displayed):
-    """A title, and what stands under it; as a part of another one, a section.
+    """A title and its contents; as a part of another one, a section.
 
     A page of HTML shows what is ``folded`` only when asked.
     """

@@ -32,7 +32,7 @@ CAPTION = (
     "the absolute size that single sublayers predict."
 )
 NOISE = (
-    "B_noise in sequences: in a batch of so many the noise of the gradient is as large as its "
+    "B_noise in sequences: in a batch of that size the noise of the gradient is as large as its "
     "signal. Rows and experts are grouped by the share of the sequences that they are seen by."
 )
 TRAINED = {TRANSFER: "Does the learning rate transfer? ", TRAINING: "Training: "}

@@ -12,9 +12,9 @@ from typing import Any
 from deepnet_theory.report import document as doc
 
 LEAST, MOST, FILE = 60, 120, 80  # columns of a page
-INDENT = 6  # of what stands under an equation's number
+INDENT = 6  # of the text under an equation's number
 GAP = 2  # between columns
-ROOM = 28  # for a column of sentences; where there is less they stand under their row
+ROOM = 28  # for a column of sentences; where there is less they go under their row
 
 
 def page_columns() -> int:
@@ -35,7 +35,7 @@ def coloured(page: str) -> str:
 
 
 def text(document: doc.Document) -> str:
-    """The whole document; its figures are for pages, and their numbers stand in its tables."""
+    """The whole document; its figures are for pages, and its tables have their numbers."""
     return "\n\n".join(_blocks(document, 0))
 
 

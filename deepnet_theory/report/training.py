@@ -117,7 +117,7 @@ def plan(p: Plan) -> doc.Document:
         f"of seeds that Adam has at width 64. A power of 0.8 needs {p.needed} seeds, or rates that "
         "are a larger factor apart."
     )
-    return doc.Document("Planned: beside wrong rules", (told, table, left_out(p.left_out)))
+    return doc.Document("Planned: against wrong rules", (told, table, left_out(p.left_out)))
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:

@@ -46,7 +46,7 @@ class Residual(Described):
     ``residual_gain`` starts a learnable scalar on the branch that the equation does not name (None:
     none); ``norm_epsilon`` multiplies ε by place. Branches of one sum read the same x, each through
     its own norms, x + Σ G_i(norm_i(x)): a ``parallel`` one adds to the sum before it, an ``open``
-    one is followed by such, and a norm on the sum stands behind the last alone.
+    one is followed by such, and a norm on the sum follows the last alone.
 
     Source: DeepNet, arXiv 2203.00555, §3; Bachlechner et al., arXiv 2003.04887 (the scalar).
     """

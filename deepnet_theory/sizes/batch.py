@@ -191,7 +191,7 @@ def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Frac
         why = "it has no linear response down the mean gradient: <g, update> is not negative"
         raise _no_law(optimizer, f"{why} in the mean over the signs of g and theta, at every size")
     if noise == DOMINANT and not is_odd:
-        why = "a part of it is even in g: noise alone moves the parameter one way, so that this"
+        why = "a part is even in g: noise alone moves the parameter one way, so that this"
         raise _no_law(optimizer, f"{why} drift and the signal cannot both stay over the samples")
     size = fold.size(value.size)
     if size.exponent("eta") != 1:

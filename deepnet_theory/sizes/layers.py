@@ -209,7 +209,7 @@ class Layers:
         return most(m.relative for m in self.moved if m.role is Role.SCALED)
 
     def unstable(self) -> Iterator[str]:
-        """One sentence where ρ grows and a branch of several matrices feels it; nothing else."""
+        """One sentence where ρ grows and a branch has several matrices; nothing else."""
         several = any(len(branch.law.sublayer.scaled) > 1 for branch in self.branches)
         if several and (rho := self.relative) is not None and rho > 0:
             yield (

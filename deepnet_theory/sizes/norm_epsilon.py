@@ -5,7 +5,7 @@ r"""How a norm's epsilon must scale in depth: as the square of what the norm div
 Where z falls with the depth as s, only :math:`\varepsilon \propto s^2` keeps its share under the
 root. At a fixed one a branch of variance v puts out :math:`f = (1 + \varepsilon/v)^{-1/2}` of its
 size. The response to a matrix within it and the matrix's gradient shrink by f each, so that one
-update of degree p in g moves the output by :math:`f^{1+p}` of what it should.
+update of degree p in g changes the output by :math:`f^{1+p}` of what it should.
 
 Source: derived here.
 """

@@ -145,8 +145,8 @@ class ParameterRow:
 
     ``init`` is its size at the start, None where it is 0: in depth over Xavier's, in width the root
     mean square of its entries. ``gradient`` and ``update`` are of one such parameter, per η.
-    ``refused`` says why a ``rate`` is None. In depth ``share`` is what all such parameters move the
-    output by, the scaled matrices by 1. In width ``multiplier`` is c, and ``action`` is c times
+    ``refused`` says why a ``rate`` is None. In depth ``share`` is the output change of all such
+    parameters, relative to the scaled matrices. In width ``multiplier`` is c, ``action`` c times
     what an update adds to an output. In the batch ``gradient`` is that of a batch, noise included.
     """
 

@@ -183,7 +183,7 @@ class Fold:
         return (a > b) - (a < b)
 
     def lacks(self, law: str) -> None:
-        """A law that the sizes at hand need is missing."""
+        """A law that these sizes need is missing."""
         raise MissingLaw(law)
 
     def require_second_moment(self, value: Sized) -> None:
@@ -270,7 +270,7 @@ class Fold:
         return alike and is_zero(Operation("+", low, high))  # of one size, and of one number
 
     def _clip(self, value: Sized, bound: Sized) -> Sized:
-        """A value kept between two opposite bounds, an odd function of it."""
+        """A value kept between two opposite bounds, an odd function of the value."""
         if not value.parities or not bound.parities:
             return ZERO
         match self.compare(value, bound):
@@ -467,7 +467,7 @@ def law(optimizer: Optimizer) -> Update:
 def descending(optimizer: Optimizer) -> Update:
     """The law of an update that goes down the gradient.
 
-    Raises :class:`Refusal` where the loss rises, or does not feel the update in the mean.
+    Raises :class:`Refusal` where the loss rises, or does not depend on the update in the mean.
     """
     update, written = law(optimizer), f"the update {shown(optimizer.update)}"
     if update.descent == {0}:
@@ -491,7 +491,7 @@ def descending(optimizer: Optimizer) -> Update:
 def practised(optimizer: Optimizer) -> Mapping[str, Monomial]:
     """The degrees in g and θ that ``epsilon`` and ``decay`` need in the update as it is practised.
 
-    Each stands in a sum, and a sum is homogeneous where its terms are alike: beside |g| an
+    Each is in a sum, and a sum is homogeneous where its terms are alike: beside |g| an
     epsilon is of degree 1 in g; a decay times θ beside g is of degree 1 in g and −1 in θ. One that
     does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
     """
@@ -541,7 +541,7 @@ def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignme
     except MissingLaw as missing:
         raise _no_width(optimizer, str(missing)) from None
     if not any(odd for odd, _ in value.parities):
-        why = "no part of it is odd in g, so that it does not follow the gradient"
+        why = "no part is odd in g, so that it does not follow the gradient"
         raise _no_width(optimizer, why)
     entry = value.size / Monomial.of("eta")
     if entry.exponent("eta"):

@@ -155,7 +155,7 @@ def _template(name: str, kept: tuple[int, ...] = ()) -> str:
 
 
 def names(*templates: str) -> str:
-    """One expression for parameters: # is an index, and wrappers may stand between the words."""
+    """One expression for parameters: # is an index, and wrappers may come between the words."""
     words = (re.escape(t).replace(r"\.", r"\.(_\w+\.)*") for t in templates)
     texts = (t.replace(r"(_\w+\.)*\#", r"\#").replace(r"\#", r"\d+") for t in words)
     return rf"^(module\.|_\w+\.)*({'|'.join(texts)})$"

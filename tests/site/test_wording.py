@@ -32,7 +32,7 @@ PHRASES = {  # a regular expression, in any case and across line ends: what to w
     r"\bfirst derived\b": "as published",
     r"\bstep(s|ped)? by (SGD|Adam|AdamW|LAMB|Muon|an?|another|its|the)\b": "is trained with",
     r"\bwhat is scaled\b": "the scaled matrices",
-    r"\b(feel|feels|felt)\b": "depend on",
+    r"\bfeels?\b": "depend on",
     r"\bsublayers in a row\b|\bof (two|several) parts\b": "stack, encoder and decoder",
     # sentences that readers read twice
     r"\bleft without the rule\b": "the panels of the figure, by name",

@@ -222,7 +222,7 @@ def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
 @pytest.mark.parametrize(
     ("update", "says"),
     [
-        ("abs(g)", "no part of it is odd in g"),
+        ("abs(g)", "no part is odd in g"),
         ("sign(g)*abs(g)**(-1/2)", "no second moment"),
         ("g*rms(1/abs(theta))", "no second moment"),
         ("sign(g)/(g/rms(g) - theta/rms(theta))", "no second moment"),

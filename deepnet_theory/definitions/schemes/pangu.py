@@ -15,7 +15,7 @@ PANGU = Scheme(
     norm="rms",
     mind=(
         "there 1/sqrt(N) is where the outer norm's gain starts and not a multiplier: its own step "
-        "moves the output sqrt(N) times as far as is said here; constants are left out. What is "
+        "changes the output sqrt(N) times as much as is said here; constants are left out. What is "
         "measured grows more slowly than N at a norm's usual epsilon: the small branch sinks "
         "under it at the measured depths. With a vanishing one it grows as N"
     ),
