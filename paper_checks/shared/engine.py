@@ -31,6 +31,12 @@ def across_batch(optimizer: str) -> list[dict[str, Any]]:
     return [row for row in table.texts if row["refused"] is None and row["role"] != "key-bias"]
 
 
+def across(shape: str, optimizer: str) -> list[dict[str, Any]]:
+    """What the package derives for an optimizer as a shape grows, a row a role."""
+    table = symbolic.width_table(Selection(optimizer=optimizer), shape)
+    return [symbolic.texts(row) for row in table.rows]
+
+
 def formula(text: str) -> sp.Expr:
     """A text in N and M as an expression of positive depths."""
     return sp.sympify(text, locals={name: sp.Symbol(name, positive=True) for name in "NM"})

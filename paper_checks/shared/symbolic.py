@@ -4,3 +4,4 @@ from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.batch import DOMINANT, batch_rule
 from deepnet_theory.sizes.exponents import cross_table
+from deepnet_theory.sizes.width import texts, width_table
