@@ -120,28 +120,27 @@ def is_additive(update: Node) -> bool:
 # ---- in depth: where g and θ have given norms ----
 
 
-def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Array:
-    """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; above all floors."""
-    update = above_floors(optimizer.expression.root)
-    length, unit = (
-        norms(change(update, *pairs_at(*sizes))) for sizes in ((gradient, size), (1.0, 1.0))
-    )
-    return length / unit
-
-
 def degrees(optimizer: Optimizer) -> tuple[float, float]:
     """p and q of an update, from doubling g and θ."""
-    p, q = np.log2(step_length(optimizer, [2.0, 1.0], [1.0, 2.0]))
+    doubled = Practised(optimizer, np.array([2.0, 1.0]), np.array([1.0, 2.0]))
+    p, q = np.log2(doubled.length)
     return float(p), float(q)
 
 
 @dataclass(frozen=True)
 class Practised:
-    """The update as a library takes it, with ε and weight decay, at given norms of g and θ."""
+    """One update at given norms of g and θ, also as a library takes it, with ε and decay."""
 
     optimizer: Optimizer
-    gradient: Array | float
-    size: Array | float
+    gradient: Array
+    size: Array
+
+    @property
+    def length(self) -> Array:
+        """‖Δθ‖ over that where both norms are 1; above all floors."""
+        update = above_floors(self.optimizer.expression.root)
+        there, unit = pairs_at(self.gradient, self.size), unit_pair()
+        return norms(change(update, *there)) / norms(change(update, *unit))
 
     def _change(self, epsilon: Any = 0.0, decay: Any = 0.0, along: Any = 0.0) -> Array:
         """The update, ``along`` times the parameter added to the gradient."""

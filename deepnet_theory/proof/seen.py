@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from deepnet_theory.definitions.expression import DEPTH, evaluate
+from deepnet_theory.definitions.expression import DEPTH, Number, evaluate, parts
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.rule import closure
 from deepnet_theory.definitions.selection import Selection
@@ -32,10 +32,11 @@ from deepnet_theory.proof.facts import (
 from deepnet_theory.proof.stack import (
     CONSTANT,
     DEPTHS,
-    ExplicitStack,
     Parameter,
     Place,
+    Places,
     at_depths,
+    places,
     power,
 )
 from deepnet_theory.proof.witness import Array
@@ -49,6 +50,14 @@ def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
     except InputError:  # constants that are not positive, or no formulas: nothing is seen at them
         shown = {}
     return compared(leaves(printed), shown)
+
+
+def convention(place: Place) -> float:
+    """What a route takes of the first-order terms: the probe one, the lemma their norms."""
+    if place.selection.method == "probe":
+        return 1 / len(place.orders)
+    p, q = degrees(place.selection.the_optimizer)
+    return float(len(place.sublayer.scaled) ** ((p + q - 1) / 2))
 
 
 def value(text: str, depth: Mapping[str, int]) -> Shown:
@@ -65,27 +74,30 @@ class AtRule:
 
     def __init__(self, selection: Selection, data: Mapping[str, Any]) -> None:
         self.selection, self.data = selection, data
-        self.stack = ExplicitStack(selection, data["rule"], data["eta"])
+        self.stack = places(selection, data["rule"], data["eta"])
+        self.unit = Practised(selection.the_optimizer, *np.ones(2))
+        # the witness measures powers of α and β: a placement's own numbers are constants beside
+        nodes = parts(selection.the_placement.expression.root)
+        self.free = any(isinstance(node, Number) and abs(node.value) != 1 for node in nodes)
 
-    def members(self, stack: ExplicitStack, part: str, kind: str) -> list[str]:
+    def members(self, part: str, kind: str) -> list[str]:
         """The sublayers of a part that one entry is of."""
-        every = dict.fromkeys(s.name for s in stack.part(part).layer)
+        every = [name for of, name in self.stack if of == part]
         if kind == "*":
-            return list(every)
+            return every
         rows = [name for name, of in self.data["consequences"][part].items() if "order-1" in of]
         own = [name for name in every if name == kind]
         return own or [name for name in every if name not in rows]
 
     def sized(self, values: Array, because: str) -> Shown:
         """A formula that has these values at every depth, up to a constant where that is free."""
-        free = self.stack.numbered
 
         def agrees(stated: Leaf) -> bool:
             said = at_depths(stated)
             if not values.any() or not said.any():
                 return not values.any() and not said.any()
             ratios = said / values
-            level, tolerance = (ratios[0], CONSTANT) if free else (1.0, SAME)
+            level, tolerance = (ratios[0], CONSTANT) if self.free else (1.0, SAME)
             return bool(level > 0 and np.allclose(ratios, level, rtol=tolerance, atol=0))
 
         return Shown(agrees, because, ", ".join(f"{value:.6g}" for value in values[:3]))
@@ -95,7 +107,7 @@ class AtRule:
         for part, kinds in self.data["consequences"].items():
             for kind, sizes in kinds.items():
                 if "order-1" in sizes:
-                    yield part, kind, self.stack.at(part, self.members(self.stack, part, kind)[0])
+                    yield part, kind, self.stack[part, self.members(part, kind)[0]]
 
     def state(self, places: Sequence[Place]) -> str:
         """Whether an order of some of them grows or falls in a depth."""
@@ -104,31 +116,17 @@ class AtRule:
         falls = "lazy" if min(powers) < -CONSTANT else "stable"
         return "unstable" if max(powers) > CONSTANT else falls
 
-    @cached_property
-    def parameters(self) -> list[Parameter]:
-        """What every sublayer and its placement hold, as the witness has them."""
-        placement, found = self.selection.the_placement, list[Parameter]()
-        beside = [(name, Role.RESIDUAL_GAIN) for name in placement.learnt]
-        if "norm" in placement.expression.functions:
-            bias = [("norm_bias", Role.NORM_BIAS)] if self.selection.the_norm.bias else []
-            beside = [("norm_gain", Role.NORM_GAIN), *bias, *beside]
-        for part in self.selection.the_stack.parts:
-            for sublayer in {s.name: s for s in part.layer}.values():
-                place = self.stack.at(part.name, sublayer.name)
-                own = [(p.name, p.role) for p in sublayer.parameters]
-                found += [Parameter(place, name, role) for name, role in (*own, *beside)]
-        return found
-
     # ---- leaf by leaf ----
 
     def all(self) -> Iterator[tuple[Path_, Shown]]:
         yield from self.rule("rule", self.stack, self.data["closure"])
         if entries := self.data.get("published"):
-            stack = ExplicitStack(self.selection, entries, "1")
+            stack = places(self.selection, entries, "1")
             yield from self.rule("published", stack, entries[0]["closure"])
         yield from self.consequences()
-        for one in self.parameters:
-            yield from self.parameter(one)
+        for place in self.stack.values():
+            for one in place.parameters:
+                yield from self.parameter(one)
         yield ("in_depth",), Shown(
             lambda stated: self.tells_the_state(stated) and self.quotes(stated),
             "the orders at two depths", self.whole,
@@ -138,17 +136,17 @@ class AtRule:
         for part in self.far - {far[1] for far in map(FAR.match, self.data["remarks"]) if far}:
             yield ("remarks", part), told(False, "S*r^2 at two depths", "it grows")
 
-    def rule(self, which: str, stack: ExplicitStack, closed: str) -> Iterator[tuple[Path_, Shown]]:
+    def rule(self, which: str, stack: Places, closed: str) -> Iterator[tuple[Path_, Shown]]:
         """α, β and κ, which meet the balance and the closure; ρ and ε of a norm at them."""
         depth, balanced, picked = self.data.get("depth"), list[bool](), set[str]()
-        for entry in stack.entries:
+        for entry in self.data[which]:
             part, kind = entry["stack"], entry["sublayer"]
-            at, members = (which, f"{part}/{kind}"), self.members(stack, part, kind)
-            place = stack.at(part, members[0])
-            size = place.order(1) * convention(place)
-            met = is_level(size, stack)
-            if part not in picked or not stack.selection.has_one_alpha(place.part):
-                met, picked = met and is_closed(place, closed), picked | {part}
+            at, members = (which, f"{part}/{kind}"), self.members(part, kind)
+            place = stack[part, members[0]]
+            size = place.orders[0] * convention(place)
+            met = self.is_level(size)
+            if part not in picked or not place.selection.has_one_alpha(place.part):
+                met, picked = met and self.is_closed(place, closed), picked | {part}
             balanced.append(met)
             words = f"the part changes the output by {size[0]:.6g} eta at every depth"
             for knob in ("alpha", "beta", "rate"):
@@ -160,7 +158,7 @@ class AtRule:
                 self.sized(place.rho, "an update of a scaled matrix over the matrix"),
             )
             # the variance that falls in the deepest branch of the entry
-            deepest = max((stack.at(part, name) for name in members), key=lambda p: p.degree)
+            deepest = max((stack[part, name] for name in members), key=lambda p: len(p.orders))
             for where, variance in deepest.sizes.variances.items():
                 if power(shown := deepest.at_knobs(variance), place.part.depth) < -CONSTANT:
                     because = "the variance that an explicit norm divides"
@@ -171,21 +169,22 @@ class AtRule:
         if which == "rule":
             yield ("eta",), told(all(balanced), "every balance and closure", "")
             if depth:
-                yield ("eta_value",), value(stack.eta, depth)
+                yield ("eta_value",), value(self.data["eta"], depth)
 
     def consequences(self) -> Iterator[tuple[Path_, Shown]]:
         for part, kind, place in self.kinds():
             rises = power(place.rho, place.part.depth) > CONSTANT
+            falls = 1 / len(place.orders) - 1 if rises else 0.0
             found: dict[str, tuple[Array, str]] = {
-                "initial-weight": (place.knobs[1], "the rule's own constant"),
-                "gradient": (place.scaled.gradient, "an explicit response"),
+                "initial-weight": (place.beta, "the rule's own constant"),
+                "gradient": (place.scaled.step.gradient, "an explicit response"),
                 "update": (place.scaled.update, "the optimizer's own expression"),
                 "relative-update": (place.rho, "an update over the matrix"),
                 "branch-weight": (place.weight, "one branch in place of another"),
                 "aligned-sum": (place.aligned, "S such branches"),
                 "self-consistency": (place.aligned * place.weight, "S r at random"),
                 # where aligned steps have moved the branch by as much as itself
-                "failing-rate": (place.rho ** (rises * (1 / place.degree - 1)), "rho in depth"),
+                "failing-rate": (place.rho**falls, "rho in depth"),
             }
             for k, size in enumerate(place.orders, start=1):
                 found[f"order-{k}"] = size, f"{k} of a branch's matrices at once"
@@ -216,17 +215,16 @@ class AtRule:
 
     def epsilon(self, one: Parameter) -> Shown:
         """An ε that takes the same share of the update at every depth, as 1 does of sizes 1."""
-        optimizer, gradient = self.selection.the_optimizer, one.gradient
-        if not one.moves or "epsilon" not in optimizer.practised.names:
+        if not one.moves or "epsilon" not in self.selection.the_optimizer.practised.names:
             return self.sized(at_depths("1"), "it never moves, or nothing is added to it")
 
         def agrees(stated: Leaf) -> bool:
             said = at_depths(stated)
-            taken = Practised(optimizer, gradient, one.size).hidden(1e-6 * said)
+            taken = one.step.hidden(1e-6 * said)
             if not taken.any():  # a clamp that a scale-free update does not feel
-                taken = said / gradient
-            unit = float(Practised(optimizer, 1.0, 1.0).hidden(1e-6)) or 1.0
-            level = taken[0] if self.stack.numbered else unit
+                taken = said / one.step.gradient
+            unit = float(self.unit.hidden(1e-6)) or 1.0
+            level = taken[0] if self.free else unit
             return bool(min(said) > 0 and np.allclose(taken, level, rtol=CONSTANT, atol=0))
 
         return Shown(agrees, "the share of the update that a small epsilon takes", "constant")
@@ -235,11 +233,27 @@ class AtRule:
         """A decay that takes the same share of a matrix at every depth; 0 for a vector."""
         if one.role not in MATRICES:
             return self.sized(at_depths("0"), "vectors do not decay")
-        optimizer, taken = self.selection.the_optimizer, at_depths(self.stack.eta) * rates
+        taken = one.place.eta * rates
         if one.moves:
-            unit = Practised(optimizer, 1.0, 1.0).shrinks
-            taken = taken * Practised(optimizer, one.gradient, one.size).shrinks / unit
+            taken = taken * one.step.shrinks / self.unit.shrinks
         return self.sized(1 / taken, "the share of the matrix that one step's decay takes")
+
+    # ---- balance and closure ----
+
+    def is_level(self, size: Array) -> bool:
+        """Whether a size is 1 at every depth, or constant where the constant is free."""
+        return bool(np.allclose(size, size[0] if self.free else 1.0, rtol=SAME, atol=0))
+
+    def is_closed(self, place: Place, closed: str) -> bool:
+        """Whether the constants meet the conditions of a closure."""
+        at = zip(place.alpha, place.beta, place.rho, strict=True)
+        names = [
+            {"alpha": a, "beta": b, "rho": rho, "m": len(place.sublayer.scaled)} for a, b, rho in at
+        ]
+        return all(
+            self.is_level(np.array([evaluate(one, **n) / evaluate(other, **n) for n in names]))
+            for one, other in closure(closed).expressions
+        )
 
     # ---- sentences: each formula in them is a number that is printed, and has its own fact ----
 
@@ -315,37 +329,3 @@ def formulas(sentence: str) -> list[str]:
     found = (text.rstrip(".") for text in FORMULA.findall(sentence))
     kept = (t[1:] if t.count("(") > t.count(")") else t for t in found)
     return [t[:-1] if t.count(")") > t.count("(") else t for t in kept]
-
-
-# ---- balance and closure ----
-
-
-def is_level(sizes: Array, stack: ExplicitStack) -> bool:
-    """Whether a size is 1 at every depth, or constant where the constant is free."""
-    level = sizes[0] if stack.numbered else 1.0
-    return bool(np.allclose(sizes, level, rtol=SAME, atol=0))
-
-
-def convention(place: Place) -> float:
-    """What a route takes of the first-order terms: the probe one, the lemma their norms."""
-    selection, matrices = place.stack.selection, len(place.sublayer.scaled)
-    if selection.method == "probe":
-        return 1 / place.degree
-    p, q = degrees(selection.the_optimizer)
-    return float(matrices ** ((p + q - 1) / 2))
-
-
-def is_closed(place: Place, closed: str) -> bool:
-    """Whether the constants meet the conditions of a closure."""
-    matrices = len(place.sublayer.scaled)
-    return all(
-        is_level(
-            np.array([
-                evaluate(left, alpha=a, beta=b, m=matrices, rho=rho)
-                / evaluate(right, alpha=a, beta=b, m=matrices, rho=rho)
-                for a, b, rho in zip(*place.knobs, place.rho, strict=True)
-            ]),
-            place.stack,
-        )
-        for left, right in closure(closed).expressions
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The explicit sublayers of a stack at a printed rule, at several depths at once.
+"""The explicit sublayers of a selection at printed constants, at several depths at once.
 
 No law of sizes enters. The responses of a sublayer are measured on matrices
 (:mod:`~deepnet_theory.proof.witness`), the optimizer's update is evaluated at given norms
@@ -8,20 +8,20 @@ an array over :data:`DEPTHS`.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from deepnet_theory.definitions.expression import DEPTH, Number, evaluate, parts
+from deepnet_theory.definitions.expression import DEPTH, evaluate
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
-from deepnet_theory.proof.explicit import step_length
+from deepnet_theory.proof.explicit import Practised
 from deepnet_theory.proof.witness import Array, Sizes, mixed, sizes
 from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.monomial import Monomial
@@ -46,183 +46,145 @@ def power(size: Array, depth: str) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class ExplicitStack:
-    """The sublayers of a selection at the α, β, κ and η of printed entries."""
+class Parameter:
+    """The sizes of one update through one parameter; 0 where the output never responds.
 
-    selection: Selection
-    entries: Sequence[Mapping[str, Any]]
-    eta: str
-    _places: dict[tuple[str, str], Place] = field(default_factory=dict)
+    It ``starts`` at 0 where it is a bias, at 1 where it is a gain. ``share`` is how far updates of
+    all such parameters, listed, move the output.
+    """
 
-    def part(self, name: str) -> Part:
-        return next(part for part in self.selection.the_stack.parts if part.name == name)
-
-    def at(self, part: str, name: str) -> Place:
-        """One sublayer."""
-        if (part, name) not in self._places:
-            rows = {e["sublayer"]: e for e in self.entries if e["stack"] == part}
-            entry, whole = rows.get(name) or rows.get("*"), self.part(part)
-            if entry is None:
-                raise InputError(f"no entry is of {name!r} in the {part}")
-            sublayer = next(s for s in whole.layer if s.name == name)
-            self._places[part, name] = Place(self, whole, sublayer, entry)
-        return self._places[part, name]
-
-    @cached_property
-    def numbered(self) -> bool:
-        """Whether an equation of a placement holds numbers other than 1, which are not measured.
-
-        The witness measures powers of α and β; ``norm(alpha*x + branch(x)/2)`` has constants
-        beside them.
-        """
-        nodes = parts(self.selection.the_placement.expression.root)
-        return any(isinstance(node, Number) and abs(node.value) != 1 for node in nodes)
+    place: Place
+    name: str
+    role: Role
+    moves: bool
+    starts: Array
+    kappa: Array
+    step: Practised
+    update: Array
+    share: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """The sizes of a sublayer, none of them from the table's laws."""
+    """A sublayer at its α, β, κ and η.
 
-    stack: ExplicitStack
+    ``amplified`` is the factor of a change of the output behind a later part: the cross-attentions
+    of that part, one after the other, where they grow.
+    """
+
+    selection: Selection
     part: Part
     sublayer: Sublayer
-    entry: Mapping[str, Any]
-
-    @cached_property
-    def knobs(self) -> tuple[Array, Array]:
-        """α and β."""
-        alpha, beta = at_depths(self.entry["alpha"]), at_depths(self.entry["beta"])
-        if min(*alpha, *beta) <= 0:
-            raise InputError("alpha and beta must be positive")
-        return alpha, beta
-
-    @property
-    def placement(self) -> Placement:
-        return self.stack.selection.the_placement
-
-    @cached_property
-    def degree(self) -> int:
-        """How many factors of the branch are scaled matrices; one may be there twice."""
-        return len(factors(self.sublayer))
+    alpha: Array
+    beta: Array
+    kappa: Array
+    eta: Array
+    amplified: Array | float
 
     @cached_property
     def sizes(self) -> Sizes:
-        return sizes(self.placement, self.sublayer)
+        return sizes(self.selection.the_placement, self.sublayer)
 
-    def at_knobs(self, size: Monomial) -> Array:
-        """A measured size at the sublayer's own α and β."""
-        pairs = zip(*self.knobs, strict=True)
-        return np.array([size.at(alpha=alpha, beta=beta) for alpha, beta in pairs])
+    def at_knobs(self, size: Monomial | None) -> Array:
+        """A measured size at the sublayer's own α and β; zeros for none."""
+        pairs = zip(self.alpha, self.beta, strict=True)
+        return np.array([0.0 if size is None else size.at(alpha=a, beta=b) for a, b in pairs])
 
     @cached_property
     def weight(self) -> Array:
         """r."""
         return self.at_knobs(self.sizes.weight)
 
-    @property
-    def layers(self) -> Array:
-        return np.array(DEPTHS[self.part.depth])
-
     @cached_property
     def aligned(self) -> Array:
         """S·r, the sublayers of a layer listed."""
-        return len(self.part.layer) * self.layers * self.weight
+        return len(self.part.layer) * np.array(DEPTHS[self.part.depth]) * self.weight
 
     @cached_property
     def scaled(self) -> Parameter:
         """The first scaled matrix, which stands for all of them."""
-        return Parameter(self, self.sublayer.scaled[0].name, Role.SCALED)
+        return self.parameter(self.sublayer.scaled[0].name, Role.SCALED)
 
     @cached_property
     def rho(self) -> Array:
         """ρ: an update of a scaled matrix over the matrix."""
-        return self.scaled.update / self.scaled.size
-
-    def order(self, k: int) -> Array:
-        """The change of the output by one update of ``k`` of a branch's matrices at once."""
-        of_experts = mixed(self.sublayer)
-        together = self.amplified * self.aligned / of_experts.size * of_experts.together
-        return np.asarray(together * math.comb(self.degree, k) * self.rho**k)
+        return self.scaled.update / self.beta
 
     @cached_property
     def orders(self) -> list[Array]:
-        return [self.order(k) for k in range(1, self.degree + 1)]
+        """The change of the output by one update of k of a branch's matrices at once, from k = 1.
 
-    @cached_property
-    def amplified(self) -> Array | float:
-        """The factor of a change of the output behind a later part: A once, where it grows.
-
-        A: the cross-attentions of the later part, one after the other.
+        A matrix that is there twice counts twice.
         """
-        later = self.stack.selection.the_stack.parts[-1]
-        if self.part is later:
-            return 1.0
-        reading = next(sublayer.name for sublayer in later.layer if sublayer.reads_memory)
-        one = self.stack.at(later.name, reading)
-        passage = one.weight * later.crossings * one.layers
-        return passage if power(passage, later.depth) > CONSTANT else 1.0
+        of_experts, degree = mixed(self.sublayer), len(factors(self.sublayer))
+        together = self.amplified * self.aligned / of_experts.size * of_experts.together
+        return [together * math.comb(degree, k) * self.rho**k for k in range(1, degree + 1)]
 
-
-@dataclass(frozen=True, eq=False)
-class Parameter:
-    """The sizes of one update through one parameter, per η; 0 where the output never responds."""
-
-    place: Place
-    name: str
-    role: Role
-
-    @cached_property
-    def starts(self) -> Array:
-        """Its size at the start: 0 of a bias, 1 of a gain."""
-        alpha, beta = self.place.knobs
-        placement, constant = self.place.placement, self.role in MATRICES
-        if self.role is Role.SCALED:
-            return beta
-        if self.name in placement.learnt:
-            return np.array([placement.starts(a)[placement.learnt.index(self.name)] for a in alpha])
-        return np.full(len(alpha), float(constant or self.role is Role.NORM_GAIN))
-
-    @property
-    def size(self) -> Array:
-        """What an update takes its size for: a library takes the ratio of 0 as 1."""
-        return np.where(self.starts == 0, 1.0, self.starts)
-
-    @cached_property
-    def inside(self) -> bool:
-        """Whether it is the branch's own, not its placement's."""
-        return self.name in {p.name for p in self.place.sublayer.parameters}
-
-    @property
-    def moves(self) -> bool:
-        return self.place.sizes.responses[self.name] is not None
-
-    @cached_property
-    def response(self) -> Array:
-        """The response of the output."""
-        powers = self.place.sizes.responses[self.name]
-        return np.zeros(len(self.place.layers)) if powers is None else self.place.at_knobs(powers)
-
-    @property
-    def gradient(self) -> Array:
-        return self.response * (mixed(self.place.sublayer).reached if self.inside else 1.0)
-
-    @cached_property
-    def kappa(self) -> Array:
-        """The learning-rate multiplier; of all but scaled matrices it is 1."""
-        return at_depths(self.place.entry["rate"] if self.role is Role.SCALED else "1")
-
-    @cached_property
-    def update(self) -> Array:
-        stack = self.place.stack
-        stepped = step_length(stack.selection.the_optimizer, self.gradient, self.size)
-        return at_depths(stack.eta) * self.kappa * stepped
-
-    @cached_property
-    def share(self) -> Array:
-        """How far updates of all such parameters, listed, move the output."""
-        place = self.place
+    def parameter(self, name: str, role: Role) -> Parameter:
+        """One update through a parameter of the branch or of its placement."""
+        placement, response = self.selection.the_placement, self.sizes.responses[name]
+        inside = name in {p.name for p in self.sublayer.parameters}
+        starts = np.full(len(self.alpha), float(role in MATRICES or role is Role.NORM_GAIN))
+        if role is Role.SCALED:
+            starts = self.beta
+        elif name in placement.learnt:
+            index = placement.learnt.index(name)
+            starts = np.array([placement.starts(a)[index] for a in self.alpha])
+        size = self.at_knobs(response)
+        gradient = size * (mixed(self.sublayer).reached if inside else 1.0)
+        # a library takes the ratio of 0 as 1
+        step = Practised(self.selection.the_optimizer, gradient, np.where(starts, starts, 1.0))
+        kappa = self.kappa if role is Role.SCALED else np.ones_like(self.kappa)
+        update = self.eta * kappa * step.length
         # a norm on the sum stands behind all its branches, once
-        of_norm = not self.inside and self.name not in place.placement.learnt
-        once = of_norm and place.placement.normalises_sum
-        many = sum(not (once and joins) for joins in place.part.parallel)
-        return many * place.layers * place.amplified * self.response * self.update
+        once = placement.normalises_sum and not inside and name not in placement.learnt
+        many = sum(not (once and joins) for joins in self.part.parallel)
+        share = many * np.array(DEPTHS[self.part.depth]) * self.amplified * size * update
+        return Parameter(self, name, role, response is not None, starts, kappa, step, update, share)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What the sublayer and its placement hold, as the witness has them."""
+        placement = self.selection.the_placement
+        held = [(p.name, p.role) for p in self.sublayer.parameters]
+        if "norm" in placement.expression.functions:
+            held.append(("norm_gain", Role.NORM_GAIN))
+            held += [("norm_bias", Role.NORM_BIAS)] * self.selection.the_norm.bias
+        held += [(name, Role.RESIDUAL_GAIN) for name in placement.learnt]
+        return tuple(self.parameter(*one) for one in held)
+
+
+Places = dict[tuple[str, str], Place]
+
+
+def places(selection: Selection, entries: Sequence[Mapping[str, Any]], eta: str) -> Places:
+    """The sublayers of a selection by part and name, at the α, β and κ of printed entries.
+
+    They are measured once for equal ones. Raises :class:`InputError` where an entry is missing or
+    a constant is not positive.
+    """
+    return _places(selection, selection.named, json.dumps(entries), eta)
+
+
+@lru_cache(maxsize=16)
+def _places(selection: Selection, _named: tuple[object, ...], entries: str, eta: str) -> Places:
+    found: Places = {}
+    *_, last = parts = selection.the_stack.parts
+    for part in reversed(parts):
+        amplified: Array | float = 1.0
+        if part is not last:
+            reading = next(sublayer.name for sublayer in last.layer if sublayer.reads_memory)
+            one = found[last.name, reading]
+            passage = one.weight * last.crossings * np.array(DEPTHS[last.depth])
+            amplified = passage if power(passage, last.depth) > CONSTANT else 1.0
+        rows = {e["sublayer"]: e for e in json.loads(entries) if e["stack"] == part.name}
+        for sublayer in part.layer:
+            entry = rows.get(sublayer.name) or rows.get("*")
+            if entry is None:
+                raise InputError(f"no entry is of {sublayer.name!r} in the {part.name}")
+            alpha, beta, kappa = (at_depths(entry[knob]) for knob in ("alpha", "beta", "rate"))
+            if min(*alpha, *beta) <= 0:
+                raise InputError("alpha and beta must be positive")
+            knobs = alpha, beta, kappa, at_depths(eta)
+            found[part.name, sublayer.name] = Place(selection, part, sublayer, *knobs, amplified)
+    return found
