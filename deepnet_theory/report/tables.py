@@ -215,8 +215,8 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
     lines = ((*(cell("", s, None) for s in sizes), ", ".join(to)) for sizes, to in alike.items())
     refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused)
     points = ((number(ratio), number(rate)) for ratio, rate in derivation.curve.items())
-    rates = f"best rate over that without noise, in closed form for {derivation.premise}"
-    curve = (doc.table(f">B/B_noise | >{rates}", points),)
+    of = (f"In closed form, for {derivation.premise}:",) if derivation.curved else ()
+    curve = (*of, doc.table(">B/B_noise | >best rate over that without noise", points))
     others: doc.Body = ()
     if derivation.wide:
         kept = [row for row in derivation.joint if row.refused is None]
