@@ -13,7 +13,7 @@ from deepnet_theory.definitions import scheme as schemes
 from deepnet_theory.definitions import selection as known
 from deepnet_theory.definitions.constants import FORMS, Budget, Constants
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
-from deepnet_theory.definitions.record import Option, record, taken
+from deepnet_theory.definitions.record import Option, read, taken
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme, measurable
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, parse_depth
@@ -307,7 +307,8 @@ def selection_of(
             f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, "
             "g and theta, or a Selection"
         )
-    return record(Selection, "a selection", select)
+    made: Selection = read(Selection, select, "a selection")
+    return made
 
 
 def derived(answer: Answer) -> Derivation:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from deepnet_theory.cli.deriving import Alignment, derived, export, refuse, subject_of
 from deepnet_theory.definitions import outcome
 from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
-from deepnet_theory.definitions.record import Option, record, taken
+from deepnet_theory.definitions.record import Option, read, taken
 from deepnet_theory.definitions.rule import COMPLETE, PUBLISHED, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, Stack
 from deepnet_theory.definitions.sublayer import EPSILON
@@ -52,7 +52,7 @@ def settings_and_work(given: Given) -> tuple[Settings, Work]:
     from deepnet_theory.processes.jobs import split
 
     measure, work = split(given)
-    return record(Settings, "a measurement", measure), work
+    return read(Settings, measure, "a measurement"), work
 
 
 def predict_update(

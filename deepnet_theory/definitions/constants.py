@@ -31,12 +31,11 @@ from deepnet_theory.definitions.record import (
     written,
 )
 from deepnet_theory.definitions.rule import ParameterConstants, number, numbers
-from deepnet_theory.definitions.selection import ALIGNMENTS, described_layer, selection_from, stack
+from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, described_layer, stack
 from deepnet_theory.definitions.sublayer import MATRICES, Matrix, Role, norm, sublayer, sublayers
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.rule import Rule
-    from deepnet_theory.definitions.selection import Selection
 
 FORMS = FORWARD, WEIGHTS = "forward", "weights"
 SCHEMA = "deepnet-theory/constants/1"
@@ -325,7 +324,7 @@ class Constants(Displayed):
         Raises :class:`InputError` where what is recorded is no selection.
         """
         select = self.origin.get("select")
-        return None if select is None else selection_from(select, "the selection of the constants")
+        return None if select is None else read(Selection, select, "the selection of the constants")
 
     @property
     def the_placement(self) -> Placement:

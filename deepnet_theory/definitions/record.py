@@ -7,7 +7,7 @@ its annotation, :func:`read` makes it of JSON, :func:`written` makes JSON of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -134,8 +134,9 @@ def read(hint: Any, data: Any, what: str) -> Any:
         return {key: read(arguments[1], item, what) for key, item in data.items()}
     made: Any = kind
     known = hints(made)
-    for name in data.keys() - known.keys():
-        raise InputError(f"{what} has no {shown(name)}; valid are: {', '.join(known)}")
+    for name in (name for name in data if name not in known):
+        valid = f"valid are: {', '.join(known)}{guess(name, known)}"
+        raise InputError(f"{what} has no {shown(name)}; {valid}")
     for one in fields(made):
         needed = one.default is MISSING and one.default_factory is MISSING
         if needed and one.name not in data:
@@ -235,17 +236,6 @@ def require_seed(seed: object) -> None:
     """Raise :class:`InputError` for anything but a whole number from 0 to 2**31 - 1."""
     if type(seed) is not int or not 0 <= seed < 2**31:
         raise InputError(f"seed {shown(seed)} is not a whole number from 0 to 2**31 - 1")
-
-
-def record(kind: type[T], what: str, values: Mapping[str, object]) -> T:
-    """A dataclass of values by name; raises :class:`InputError` for a name it does not know."""
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-    unknown = [name for name in values if name not in known]
-    if unknown:
-        raise InputError(
-            f"{what} has no {unknown[0]!r}; valid are: {', '.join(known)}{guess(unknown[0], known)}"
-        )
-    return kind(**values)
 
 
 def taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class SchemePart:
 class Scheme:
     """A scheme as published: the residual equation, constants, multipliers, and its optimizer.
 
-    ``rates``, ``epsilon`` and ``weight_decay`` are multipliers by role. ``std`` is the standard
+    ``rates`` and ``epsilon`` are multipliers by role. ``std`` is the standard
     deviation, in the width d, of every matrix of gain 1 where that is not Xavier's. ``layer``
     replaces the stack's layer.
     """
@@ -75,7 +75,6 @@ class Scheme:
     norm: str = "layer"
     rates: Mapping[str, str] = field(default_factory=dict)
     epsilon: Mapping[str, str] = field(default_factory=dict)
-    weight_decay: Mapping[str, str] = field(default_factory=dict)
     layer: tuple[Sublayer, ...] | None = None
     std: str = ""
 
@@ -83,7 +82,7 @@ class Scheme:
         optimizer(self.optimizer)
         if self.placement.learnt:
             raise InputError(f"scheme {self.name!r}: a published scheme has no learnt scalar here")
-        for multipliers in (self.rates, self.epsilon, self.weight_decay):
+        for multipliers in (self.rates, self.epsilon):
             for role, text in multipliers.items():
                 Role(role)
                 INDEXED.parse(text)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated
 
 from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.placement import Placement, placement
-from deepnet_theory.definitions.record import Option, record, require_valid
+from deepnet_theory.definitions.record import Option, require_valid
 from deepnet_theory.definitions.rule import PUBLISHED, Closure, closures
 from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 
@@ -130,15 +130,7 @@ class Selection:
 
     def to_dict(self) -> dict[str, object]:
         """The selection as plain data, for JSON."""
-        return {k: v for k, v in asdict(self).items() if v not in (None, (), False, "1", "low")}
-
-
-def selection_from(data: Any, what: str) -> Selection:
-    """A selection from plain data, as :meth:`Selection.to_dict` writes it."""
-    if not isinstance(data, dict):
-        raise InputError(f"{what} must be a JSON object, not {shown(data)}")
-    made: Selection = record(Selection, what, data)
-    return made
+        return {k: v for k, v in asdict(self).items() if v not in (None, "low")}
 
 
 # ---- stacks, and their depths ----

@@ -101,13 +101,12 @@ class Exponents:
         """
         stack, exponents = self.selection.the_stack, {}
         for variable in stack.depths:
-            shares = {}
-            for part in stack.parts:
-                shares[part.name] = self.parts[part.name, variable].share(STEPPED[step])
-            if len(stack.parts) > 1:
-                shares[stack.parts[0].name] += self.amplification(variable)
+            names = [part.name for part in stack.parts]
+            shares = {name: self.parts[name, variable].share(STEPPED[step]) for name in names}
+            if len(names) > 1:
+                shares[names[0]] += self.amplification(variable)
             exponents[variable, "all"] = max(shares.values())
-            if len(stack.parts) > 1:
+            if len(names) > 1:
                 exponents |= {(variable, name): share for name, share in shares.items()}
         return exponents
 
@@ -120,7 +119,7 @@ class Exponents:
     def warnings(self) -> Iterator[str]:
         """Where S·r² grows, and with it the distance from the identity, a sentence each."""
         for layers in self.parts.values():
-            yield from layers.far_from_identity()
+            yield from table.far(layers.part, layers.depth, layers.independent)
 
 
 @cache
@@ -256,7 +255,7 @@ def _text(value: Fraction | None) -> str | None:
 def _warnings(parts: tuple[Layers, ...]) -> Iterator[str]:
     for part in parts:
         yield from part.unstable()
-        yield from part.far_from_identity()
+        yield from table.far(part.part, part.depth, part.independent)
         if part.grown > 0:
             yield (
                 f"the {part.part}'s stream grows as {part.depth}^({part.grown}): these sums take "

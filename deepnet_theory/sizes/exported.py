@@ -35,7 +35,7 @@ from deepnet_theory.definitions.constants import (
 )
 from deepnet_theory.definitions.expression import evaluate
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
-from deepnet_theory.definitions.record import record, written
+from deepnet_theory.definitions.record import read, written
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, Rule, RuleEntry
 from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, not_exportable
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
@@ -76,7 +76,7 @@ def constants_of(
     """The constants of the rule of an answer, or of your own in its place."""
     selection = answer.selection
     layers = parse_depth(depth, selection.the_stack)
-    architecture = record(Architecture, "an architecture", sizes)
+    architecture = read(Architecture, sizes, "an architecture")
     if rule is not None:
         warning = Exponents(selection, rule).unstable
         c = Constants.of(selection, rule, layers, architecture, warning=warning)
@@ -174,7 +174,7 @@ def constants_of_scheme(
         selection,
         rule,
         {**at, **layers},
-        record(Architecture, "an architecture", sizes),
+        read(Architecture, sizes, "an architecture"),
         warning=Exponents(selection, rule).unstable,
     )
     c = replace(
@@ -207,13 +207,14 @@ def _stepped(
         std = evaluate(WIDTH.parse(given.std), d=a.width)
         sizes = {m.name: std / math.sqrt(2 / sum(a.fans(m))) for m in kind.matrices}
         s = replace(s, beta=1.0, gains={name: s.gain(name) * size for name, size in sizes.items()})
-    knobs = (given.rates, given.epsilon, given.weight_decay)
-    every = {p.name: p.role for p in kind.parameters} | OF_NORMS
+    every, knobs = (
+        {p.name: p.role for p in kind.parameters} | OF_NORMS,
+        (given.rates, given.epsilon),
+    )
     for name, role in every.items() if any(knobs) else ():
-        usual = ("1", "1", str(int(role in MATRICES)))
-        values = (given.value(by.get(role, u), **at) for by, u in zip(knobs, usual, strict=True))
+        rate, epsilon = (given.value(by.get(role, "1"), **at) for by in knobs)
         gain = s.gain(name) if role in MATRICES else float(name == "norm_gain")
-        parameters[name] = ParameterConstants(gain, *values)
+        parameters[name] = ParameterConstants(gain, rate, epsilon, float(role in MATRICES))
     return replace(s, parameters=parameters)
 
 

@@ -159,10 +159,6 @@ class Layers:
         """The exponent of S·r²."""
         return self.weights(2)
 
-    def far_from_identity(self) -> Iterator[str]:
-        """One sentence where S·r² grows; nothing else."""
-        return table.far(self.part, self.depth, self.independent)
-
     @cached_property
     def moved(self) -> tuple[InLayers, ...]:
         """Every parameter that has a gradient."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import comb
 
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, RuleEntry, number
@@ -222,7 +222,12 @@ class Table:
 
     @cached_property
     def parameters(self) -> tuple[ParameterRow, ...]:
-        return tuple(self._parameters())
+        where, norm, found = self.selection.the_placement, self.selection.the_norm, []
+        for part in self.rule.parts:
+            for sublayer in dict.fromkeys(part.part.layer):
+                law = laws.law(where, sublayer, norm)
+                found += [self._parameter(part, law, at) for at in places_of(part.part, law)]
+        return tuple(found)
 
     @property
     def state(self) -> str:
@@ -246,13 +251,6 @@ class Table:
             at = row.place
             found.setdefault((at.part, at.sublayer), {})[at.parameter] = row.at(**depth)
         return found
-
-    def _parameters(self) -> Iterator[ParameterRow]:
-        for part in self.rule.parts:
-            for sublayer in dict.fromkeys(part.part.layer):
-                law = laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
-                for place in places_of(part.part, law):
-                    yield self._parameter(part, law, place)
 
     def _parameter(self, part: Balanced, law: laws.Law, place: Place) -> ParameterRow:
         name, role = place.parameter, place.kind
@@ -335,24 +333,17 @@ def texts(rule: Rule) -> Texts:
     """The rule as texts in N and M, in the grammar of depths."""
     # A rule travels as text: into JSON, to other processes, to a model that knows torch alone.
     # Here it ends; nothing on the way to it is read back from text.
-    entries = []
+    text, entries = partial(written, selection=rule.selection), []
     for part in rule.parts:
         for kind in part.kinds:
-            values = (kind.alpha, kind.beta, kind.rate, kind.relative)
-            written_out = (written(value, rule.selection) for value in values)
-            epsilon = falling(kind.law, kind.alpha, kind.beta, part.part.depth)
-            entries.append(
-                RuleEntry(
-                    part.part.name,
-                    kind.name,
-                    *written_out,
-                    norm_epsilon=tuple((w, written(e, rule.selection)) for w, e in epsilon),
-                )
-            )
+            values = map(text, (kind.alpha, kind.beta, kind.rate, kind.relative))
+            falls = falling(kind.law, kind.alpha, kind.beta, part.part.depth)
+            epsilon = tuple((where, text(size)) for where, size in falls)
+            entries.append(RuleEntry(part.part.name, kind.name, *values, norm_epsilon=epsilon))
     return Texts(
         name=rule.selection.optimizer or "custom",
         entries=tuple(entries),
-        eta=written(rule.parts[-1].eta, rule.selection),
+        eta=text(rule.parts[-1].eta),
         meaning=(
             "the powers of the depth are derived orders; the constant in front is the convention "
             f"of the balance '= 1' and of the closure '{rule.closure.name}'"

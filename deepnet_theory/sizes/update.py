@@ -155,7 +155,8 @@ class Fold:
             case Call("clip", (inner, low, high)) | Call(
                 "min", (Call("max", (inner, low)), high)
             ) if self.in_width and self._opposite(low, high):
-                return self._clip(self.value(inner), self.value(high))
+                kept = Call("min", (Call("abs", (inner,)), high))  # an odd function of it
+                return self.value(Operation("*", Call("sign", (inner,)), kept))
             case Call("clip", (inner, low, high)):
                 return self.value(Call("min", (Call("max", (inner, low)), high)))
             case Call("max" | "min" as which, (one, other)):
@@ -256,7 +257,9 @@ class Fold:
         )
         larger = first - second or first * self.compare(left, right)
         if not larger:
-            return self._union(left, right)
+            where = min if way > 0 else max  # the smaller one vanishes where either does
+            vanishes = tuple(map(where, left.vanishes, right.vanishes))
+            return replace(self._union(left, right), vanishes=vanishes)
         return left if larger * way > 0 else right
 
     def _opposite(self, low: Node, high: Node) -> bool:
@@ -268,17 +271,6 @@ class Fold:
 
         alike = self.value(low).size == self.value(high).size
         return alike and is_zero(Operation("+", low, high))  # of one size, and of one number
-
-    def _clip(self, value: Sized, bound: Sized) -> Sized:
-        """A value kept between two opposite bounds, an odd function of the value."""
-        if not value.parities or not bound.parities:
-            return ZERO
-        match self.compare(value, bound):
-            case -1:
-                return value
-            case 0:
-                return replace(value, of="")
-        return self._product(self._call("sign", value), bound)
 
     # ---- products, powers and functions ----
 

@@ -237,7 +237,7 @@ def _of_scheme(
 def _steps_of_scheme(reading: Reading, given: Scheme, d: Any) -> dict[str, float]:
     """What a scheme multiplies the knobs of a matrix or a norm's vector in a sublayer by."""
     layer = {**depth_of(reading), "l": (d.layer or 0) + 1}
-    knobs = {"lr": given.rates, "eps": given.epsilon, "weight_decay": given.weight_decay}
+    knobs = {"lr": given.rates, "eps": given.epsilon}
     if d.sublayer is None or d.role not in {*MATRICES, Role.NORM_GAIN, Role.NORM_BIAS}:
         return {}
     return {k: given.value(by.get(d.role, "1"), **layer) for k, by in knobs.items() if by}

@@ -226,6 +226,7 @@ def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
         ("sign(g)*abs(g)**(-1/2)", "no second moment"),
         ("g*rms(1/abs(theta))", "no second moment"),
         ("sign(g)/(g/rms(g) - theta/rms(theta))", "no second moment"),
+        ("sign(g)*rms(g)**2/min(abs(g), rms(g))", "no second moment"),
         ("g*max(theta, 0)**(-1/4)", "no second moment"),
         ("g/polar(g)**2", "no second moment"),
         ("sign(g)*log(1)", "may be near 1"),
