@@ -1,4 +1,4 @@
-"""Writes the last section of docs/dials.md: the powers of the batch that every optimizer takes.
+"""Writes the last sections of docs/dials.md: the powers of the batch and of other shapes.
 
     python docs/dials.py [--check]
 
@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from deepnet_theory.definitions.optimizer import optimizers
-from deepnet_theory.definitions.selection import GRADIENT_NOISE, Selection
+from deepnet_theory.definitions.selection import GRADIENT_NOISE, SHAPES, Selection
 from deepnet_theory.sizes.batch import POWERS, batch_rule
+from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.table import HEAD
+from deepnet_theory.sizes.update import FULL
+from deepnet_theory.sizes.width import places, row_of, rule_point, width_table, written
 
 PAGE = Path(__file__).parent / "dials.md"
 HEADING = "## What each optimizer takes\n"
@@ -31,13 +36,92 @@ REGIMES = {
     "nothing:",
 }
 NAMES = ("learning rate", "weight decay", "coupled decay", "ε", "1 − β", "rate with it")
+SHAPE_TEXT = """
+## Heads, hidden units, tokens, experts, adapters
+
+`derive --across heads|ffn|vocab|experts|rank` prints what each role takes as one of these grows
+and the width stays, for any update; `--across width,ffn,experts,batch` multiplies the powers. h:
+heads of one size. m: hidden units, also of each expert. V: tokens of the vocabulary. E: experts;
+a token takes as many as before. r: rank of an adapter BA with no factor in front (with α/r, B
+takes what A takes under Adam). A role that is not in the table takes 1.
+
+A map that gathers what grew, such as fc2, starts as 1/m. Aligned moves of all its inputs by one
+then change its output by one. A start of m^(−1/2) is in use too: `--alignment none`. Each expert
+and each token sees its share of the batch, so that their gradients fall, and ε with them. SGD
+makes up for that in the rate, Adam and Muon do not need to. The powers are those of a batch above
+B_noise; where noise dominates, a group that sees the share s of the tokens takes s^((1+p)/2)
+besides, p the power of g in the update: √s under Adam and Muon, s under SGD. B_noise by group
+says which it is ([measured](findings/width/README.md#width-experts-root)).
+
+Across the width a router is read as the head is: initial size 1/d, learning rate 1/d under Adam.
+"""
+HEAD_TEXT = """
+## Queries, keys and values: one matrix, or head by head
+
+Under a polar factor or a norm the matrix that the optimizer sees decides the rate. The table has
+the learning rate in powers of the width d, at a fixed head size. A head alone is a map from d
+inputs to as many outputs at every width.
+
+- **nanochat** steps `c_q`, `c_k` and `c_v` each as a whole: `muon`.
+- **Megatron** splits a packed `linear_qkv` (`muon_split_qkv`, on by default) and steps queries,
+  keys and values each as a whole, with √max(rows, columns) (`muon_scale_mode` "spectral"):
+  `muon-moonlight`. "shape_scaling" is `muon`.
+- **DeepSpeed** steps the parameter that you give it as a whole: `muon`. With `num_heads` it steps
+  each head alone, with √max(1, rows/columns) of the head, which is 1: the lower row. Multiply the
+  rate of queries, keys and values by √(base width/width) there. `parameter_groups` does not do so
+  by itself.
+- **LAMB and LARS** take a norm of the matrix; a norm for each head changes no power of the width.
+
+A packed matrix that is stepped as one takes the same powers of the width, but its gradient is
+shared: see [packed queries, keys and values](apply.md).
+"""
+SHOWN = ("adam", "sgd", "lamb", "muon")
+BY_HEAD = ("muon", "muon-moonlight", "muon-spectral", "muon-plain", "lamb", "lars")
 
 
 def section() -> str:
-    """The heading, the text and a table for each regime."""
-    return "\n".join(
-        [HEADING + TEXT.rstrip(), *(line for n in GRADIENT_NOISE for line in table(n))]
-    )
+    """The headings, the texts and their tables."""
+    batch = [HEADING + TEXT.rstrip(), *(line for n in GRADIENT_NOISE for line in table(n))]
+    return "\n".join([*batch, SHAPE_TEXT, *shapes(), HEAD_TEXT, *by_head()])
+
+
+def power(size: Monomial | None) -> str:
+    """A size as a cell."""
+    return "0" if size is None else written(size).replace("**", "^")
+
+
+def shapes() -> Iterator[str]:
+    """A line for each shape and role: initial size, rates, and ε under Adam."""
+    rates = " | ".join(f"{name}: rate" for name in SHOWN)
+    yield from (f"| across | role | initial size | {rates} | adam: ε |", "|---" * 8 + "|")
+    for across in SHAPES:
+        tables = [
+            width_table(Selection(optimizer=name, layer="attention,ffn-swiglu@2/8"), across).rows
+            for name in SHOWN
+        ]
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for rows in zip(*tables, strict=True):
+            first = rows[0]
+            if first.place.is_matrix:
+                cells = power(first.init), *(power(r.rate) for r in rows), power(first.epsilon)
+                alike.setdefault(cells, []).append(first.role)
+        for cells, roles in alike.items():
+            yield f"| {across} | {', '.join(roles)} | {' | '.join(cells)} |"
+
+
+def by_head() -> Iterator[str]:
+    """The rate of queries in the width, stepped as a whole and head by head."""
+    yield from (f"| stepped | {' | '.join(BY_HEAD)} |", "|---" * (len(BY_HEAD) + 1) + "|")
+    whole, alone = [], []
+    for name in BY_HEAD:
+        selection = Selection(optimizer=name)
+        roles = {place.role: place for place in places(selection)}
+        point, query = rule_point(roles, FULL, "forward"), roles["query"]
+        whole.append(power(row_of(query, point, selection, FULL).rate))
+        head = replace(query, shape=HEAD)
+        own = row_of(head, point, selection, FULL, Monomial.of("d") ** -1)
+        alone.append(power(own.rate))
+    yield from (f"| as a whole | {' | '.join(whole)} |", f"| head by head | {' | '.join(alone)} |")
 
 
 def table(noise: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ X the maps before are (1, X), the last one is (X, 1). Three conditions fix every
 .. math:: c\,\sigma\sqrt{n_{in}} = 1, \qquad n\,c_H\sigma_H = 1, \qquad
           c\,\eta\,\mathrm{action} = 1,
 
-(F) every activation is Θ(1) at the start; (H) in place of it, where n_in grows and n_out does not,
+(F) every activation is Θ(1) at the start; (H) instead, where n_in grows and n_out does not,
 a Θ(1) move of the features moves the output by Θ(1) (n = n_in aligned, its root not); and (U) one
 update moves the output of every role by Θ(1). What comes back to an output of n entries has the
 size 1/n aligned, its root not: :math:`\delta = c_H\sigma_H` of what reads it, :math:`\gamma =
@@ -52,7 +52,7 @@ from deepnet_theory.sizes.update import (
 
 K = Monomial.of("k")
 TIED = "tied-head"
-SHARED = ("vocab", "experts")  # of which each sees its share of the samples
+SHARED = ("vocab", "experts")  # each token or expert sees its share of the samples
 SIZES = ("multiplier", "init", "gradient", "update", "action")
 NUMBERS = (*SIZES, "rate", "epsilon", "decay", "coupled_decay")
 
@@ -195,15 +195,15 @@ def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
 
 
 _STARTS_SMALL = (
-    "{}: starts so small that aligned moves of its inputs move its outputs by one, which tend to 0 "
-    "at the start; the start of alignment none, with outputs of order one, is in use too"
+    "{}: starts small, so that aligned moves of all inputs by one change its outputs by one. At "
+    "the start these tend to 0. The start of alignment none keeps them of order one, and is in use"
 )
 _PREMISES = {
     "heads": "h heads of one size, queries, keys and values alike, in a stream of one width",
     "ffn": "m hidden units, also of each expert, in a stream of one width",
     "vocab": "every token is as frequent as any other, and many times in a batch",
     "experts": (
-        "E experts, of which a token takes as many as before; each sees many tokens of a batch; "
+        "E experts, and a token takes as many as before; each sees many tokens of a batch; "
         "its gradient is as large as its share of them; the gates of a token add up to one"
     ),
     "rank": (
