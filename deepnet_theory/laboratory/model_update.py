@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 
 from deepnet_theory.laboratory.stepping import backward, only, stepping
 from deepnet_theory.laboratory.trial import Case, Trial, draw_batch
-from deepnet_theory.runtime import Description, Model
+from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.branches import math_attention
 
 Chosen = Callable[[Description], bool]
@@ -36,19 +36,6 @@ def directions_of(trial: Trial, chosen: Chosen = everything) -> list[Direction]:
     return [(p, d, changes[id(p)]) for p, d in own]
 
 
-class _Body(nn.Module):
-    """A model's output before the head as a module of the memories' inputs and the last part's."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        *memory, x = inputs
-        output: Tensor = self.model.body(x, *memory)
-        return output
-
-
 def _with_tangents(_: nn.Module, inputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
     # an input without a tangent would have torch add a symbolic zero, by way of its compiler,
     # which a fresh process takes seconds to import
@@ -62,7 +49,6 @@ def _with_tangents(_: nn.Module, inputs: tuple[Tensor | None, ...]) -> tuple[Ten
 
 def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
     """The output's derivative along these steps: (k, batch, tokens, d)."""
-    names = {id(p): name for name, p in trial.model.named_parameters()}
     stepped = {id(p) for p, _, _ in directions}
     # below the first sublayer that is stepped nothing changes, and its value is enough
     below = itertools.dropwhile(
@@ -71,13 +57,13 @@ def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
     )
     handles = [r.register_forward_pre_hook(_with_tangents) for r in below]
     with torch.no_grad(), forward_ad.dual_level(), math_attention():
-        weights = {
-            f"model.{names[id(p)]}": forward_ad.make_dual(p.detach(), step)  # type: ignore[no-untyped-call]
-            for p, _, step in directions
-        }
         try:
-            output = torch.func.functional_call(_Body(trial.model), weights, tuple(trial.inputs))
+            for p, _, step in directions:
+                trial.put(p, forward_ad.make_dual(p.detach(), step))  # type: ignore[no-untyped-call]
+            output = trial.output()
         finally:
+            for p, _, _ in directions:
+                trial.put(p, p)
             for handle in handles:
                 handle.remove()
         change: Tensor = forward_ad.unpack_dual(output).tangent  # type: ignore[no-untyped-call]
@@ -97,17 +83,6 @@ def by_seed(change: Tensor) -> tuple[float, ...]:
 
 
 Sizes = dict[str, tuple[float, ...]]  # by the name of what is stepped, one a seed
-
-
-def measure_draw(case: Case, draw: int, names: Iterable[str] = (ALL,)) -> Sizes:
-    """‖ΔF‖/η of one draw of data and weights, of all steps, a part's, a matrix's or a role's."""
-    trial = Trial(case, draw=draw)
-    directions = directions_of(trial)
-
-    def stepped(name: str) -> list[Direction]:
-        return [x for x in directions if name in (ALL, x[1].part, x[1].name, x[1].role.value)]
-
-    return {name: size_along(trial, stepped(name)) for name in names}
 
 
 def mean_of(drawn: Iterable[Sequence[float]]) -> tuple[float, ...]:

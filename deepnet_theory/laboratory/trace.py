@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.discovery import choose
-from deepnet_theory.laboratory.model_update import Direction, Sizes, size_along
+from deepnet_theory.laboratory.model_update import (
+    ALL,
+    Direction,
+    Sizes,
+    directions_of,
+    size_along,
+)
 from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.trial import Case, Trial
 from deepnet_theory.runtime import described
@@ -45,6 +52,11 @@ class Trace:
     def __init__(self, trial: Trial) -> None:
         self.trial, self.found = trial, defaultdict[str, list[Tensor]](list)
         self.directions = list[Direction]()
+
+    @cached_property
+    def moved(self) -> tuple[float, ...]:
+        """‖ΔF‖/η of all steps."""
+        return size_along(self.trial, self.directions)
 
     def each(self, quantity: str) -> Tensor:
         """One quantity of all that have it: (sublayers, seeds)."""
@@ -187,13 +199,8 @@ def _alignment(trace: Trace) -> Tensor:
 
     Layers are sampled evenly over each part, and counted for their share.
     """
-    trial, directions = trace.trial, trace.directions
-
-    def moved(some: list[Direction]) -> Tensor:
-        return torch.tensor(size_along(trial, some), dtype=torch.float64)
-
-    alone = dict[tuple[str, int | None, int], list[Direction]]()
-    for direction in directions:
+    trial, alone = trace.trial, dict[tuple[str, int | None, int], list[Direction]]()
+    for direction in trace.directions:
         d = direction[1]
         if d.part is not None and d.sublayer is not None:  # a final norm is in no sublayer
             alone.setdefault((d.part, d.layer, d.sublayer), []).append(direction)
@@ -201,8 +208,9 @@ def _alignment(trace: Trace) -> Tensor:
     for part in trial.model.constants.parts:
         sampled = sample_layers(part.layers)
         own = [some for (name, n, _), some in alone.items() if name == part.name and n in sampled]
-        total += sum(map(moved, own)) * part.layers / len(sampled)
-    return moved(directions) / total
+        sizes = torch.tensor([size_along(trial, some) for some in own], dtype=torch.float64)
+        total += sizes.sum(0) * part.layers / len(sampled)
+    return torch.tensor(trace.moved, dtype=torch.float64) / total
 
 
 def sample_layers(count: int) -> set[int]:
@@ -232,7 +240,19 @@ def quantity(name: str) -> Callable[[Trace], Tensor]:
     return choose("measurement", name, QUANTITIES)
 
 
-def measure_quantities(case: Case, names: Sequence[str]) -> Sizes:
-    """Quantities of a case by name, one value a seed."""
-    trace = take_trace(Trial(case))
-    return {name: tuple(quantity(name)(trace).tolist()) for name in names}
+def measure_draw(
+    case: Case, draw: int, shares: Iterable[str] = (ALL,), quantities: Iterable[str] = ()
+) -> Sizes:
+    """One draw of data and weights: ‖ΔF‖/η by shares of the step, and quantities by name.
+
+    A share is of all steps, a part's, a matrix's or a role's.
+    """
+    trial, trace = Trial(case, draw=draw), None
+    if quantities := list(quantities):
+        trace = take_trace(trial)
+    directions = trace.directions if trace else directions_of(trial)
+    found = dict[str, tuple[float, ...]]()
+    for name in shares:
+        own = [x for x in directions if name in (ALL, x[1].part, x[1].name, x[1].role.value)]
+        found[name] = trace.moved if trace and name == ALL else size_along(trial, own)
+    return found | {name: tuple(quantity(name)(trace).tolist()) for name in quantities if trace}

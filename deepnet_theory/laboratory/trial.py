@@ -303,6 +303,12 @@ class Trial:
         self.model = Model(constants, make, {p.name: case.layers(p) for p in constants.parts})
         self.model.requires_grad_(False)
         self._described = list(described(self.model))
+        self._owners = {
+            id(p): (own, name)
+            for module in self.model.modules()
+            for own in [module._parameters]
+            for name, p in own.items()
+        }
         self._draw()
         self.see(batch)
         self.rates = {id(p): self._rate(d) for p, d in self._described}
@@ -338,6 +344,11 @@ class Trial:
                     dense.normal_(0.0, d.std, generator=inner)
             else:
                 parameter.fill_(d.gain)
+
+    def put(self, parameter: nn.Parameter, value: Tensor) -> None:
+        """Have the model compute with a tensor in place of a parameter."""
+        own, name = self._owners[id(parameter)]
+        own[name] = value  # type: ignore[assignment]
 
     def output(self) -> Tensor:
         """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
 from itertools import chain, pairwise
 from statistics import fmean
-from typing import Any, NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, Unpack
 
 from deepnet_theory.definitions.assumption import Assumption
 from deepnet_theory.definitions.measurement import (
@@ -37,7 +37,6 @@ from deepnet_theory.laboratory.judging import (
 from deepnet_theory.laboratory.model_update import (
     ALL,
     mean_of,
-    measure_draw,
     measure_updates,
     several,
 )
@@ -57,13 +56,13 @@ from deepnet_theory.laboratory.settings import (
 )
 from deepnet_theory.laboratory.statistics import CONFIDENCE, estimated, table
 from deepnet_theory.laboratory.stepping import stepping
-from deepnet_theory.laboratory.trace import measure_quantities, quantity
+from deepnet_theory.laboratory.trace import measure_draw, quantity
 from deepnet_theory.laboratory.trial import NEAR, Case
 from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.runtime.machine import in_threads
 
 # what is asked of a depth, beside its draws
-FORESEEN, LATER, PREMISES = "one sublayer", "later updates", "assumptions"
+FORESEEN, LATER = "one sublayer", "later updates"
 
 
 @dataclass
@@ -85,11 +84,8 @@ class AtDepth:
 
     def measured(self, name: str) -> tuple[float, ...] | None:
         """A size by seed: ‖ΔF‖/η of a share, or another quantity; None where it has not come."""
-        for what in (LATER, PREMISES):
-            if name in self.found.get(what, {}):
-                return cast(tuple[float, ...], self.found[what][name])
-        drawn = [self.found[draw] for draw in self.draws] if self.complete else []
-        return mean_of(one[name] for one in drawn) if drawn and name in drawn[0] else None
+        found = [one[name] for what, one in self.found.items() if what != FORESEEN and name in one]
+        return mean_of(found) if found and self.complete else None
 
     def expected(self, share: str) -> PredictedUpdate | None:
         return self.found.get(FORESEEN, {}).get(share)
@@ -111,11 +107,10 @@ class AtDepth:
         if case.alike:
             asked[FORESEEN] = 1, partial(predict_depth, case)
         for draw, what in enumerate(self.draws):
-            asked[what] = layers / len(self.draws), partial(measure_draw, case, draw, shares)
+            work = partial(measure_draw, case, draw, shares, () if draw else quantities)
+            asked[what] = layers / len(self.draws), work
         if case.settings.updates > 1:
             asked[LATER] = layers, partial(measure_updates, case)
-        if quantities:
-            asked[PREMISES] = layers, partial(measure_quantities, case, quantities)
         for what, one in asked.items():
             if what not in self.found:
                 yield _job(case, threads, what, *one, self.found)
@@ -384,9 +379,8 @@ def _exponent(asked: Exponent, rows: Sequence[AtDepth], confidence: float) -> Ex
 
 
 def _assumption(a: Assumption, measured: Sequence[AtDepth], confidence: float) -> AssumptionResult:
-    rows = [(at.case.depth, at.found[PREMISES]) for at in measured if PREMISES in at.found]
-    if a.measurement is None or not rows:
+    if a.measurement is None or not measured:
         because = "not measured" if a.measurement is None else "no depth was measured"
         return AssumptionResult(a.name, Verdict.ASSUMED, None, None, None, a.statement, because)
-    values = table(found[a.measurement] for _, found in rows)
-    return judge_assumption(a, [depth for depth, _ in rows], values, confidence)
+    values = table(at.measured(a.measurement) or () for at in measured)
+    return judge_assumption(a, [at.case.depth for at in measured], values, confidence)

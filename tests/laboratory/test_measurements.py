@@ -19,7 +19,7 @@ from deepnet_theory.laboratory.model_update import directions_of, size_along
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trace import (
     QUANTITIES,
-    measure_quantities,
+    measure_draw,
     quantity,
     sample_layers,
     take_trace,
@@ -145,7 +145,7 @@ def test_alignment_is_exact_where_every_layer_is_sampled(adam):
     steps = directions_of(trial)
     own = [[x for x in steps if (x[1].layer, x[1].sublayer) == at] for at in places]
     single = np.sum([size_along(trial, some) for some in own], axis=0)
-    (found,) = measure_quantities(case, ["aligned_updates"]).values()
+    (found,) = measure_draw(case, 0, (), ["aligned_updates"]).values()
     assert found == pytest.approx(size_along(trial, steps) / single)
     assert max(found) <= 1.01
 
@@ -166,7 +166,8 @@ PLANTED = {
 def verdict(name, selection, given):
     premise, places = assumptions()[name], [{"N": n} for n in (4, 8, 16)]
     cases = [Case(selection, given, depth, LAB) for depth in places]
-    values = [measure_quantities(c, [premise.measurement])[premise.measurement] for c in cases]
+    found = [measure_draw(case, 0, (), [premise.measurement]) for case in cases]
+    values = [one[premise.measurement] for one in found]
     return judge_assumption(premise, places, np.array(values).T).verdict
 
 

@@ -9,9 +9,9 @@ from torch.utils._pytree import tree_iter
 
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.model_update import measure_draw
 from deepnet_theory.laboratory.one_sublayer import predict_shares
 from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.trace import measure_draw
 from deepnet_theory.laboratory.trial import Case, Trial
 
 

@@ -13,10 +13,10 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.model_update import (
     FRESH,
-    measure_draw,
     measure_model_update,
     measure_updates,
 )
+from deepnet_theory.laboratory.trace import measure_draw
 from deepnet_theory.laboratory.trial import Case, Trial, draw_batch
 from deepnet_theory.laboratory.verify import verify
 

@@ -82,7 +82,7 @@ def test_assumptions_are_measured_beside(measured):
 def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(whole, cache):
     def interrupt(done, total, what):
         assert 0 <= done <= total
-        if what.startswith("assumptions at depth 2"):
+        if what == "model update, draw 1 at depth 3":
             raise KeyboardInterrupt
 
     part = verify(*GIVEN, progress=interrupt, cache=cache)
