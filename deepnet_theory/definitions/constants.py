@@ -28,7 +28,6 @@ from deepnet_theory.definitions.record import (
     Within,
     read,
     require,
-    written,
 )
 from deepnet_theory.definitions.rule import ParameterConstants, number, numbers
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, described_layer, stack
@@ -224,6 +223,8 @@ class Constants(Displayed):
     ``base`` and ``select`` are read again, by :attr:`base` and :attr:`selected`.
     """
 
+    schema = SCHEMA
+
     stack: str
     placement: str
     norm: str
@@ -335,10 +336,6 @@ class Constants(Displayed):
         """Say to Python what to know before training."""
         if self.warning:
             warnings.warn(self.warning, UnstableWarning, stacklevel=3)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data with its ``schema``; what few constants have only where they have it."""
-        return {"schema": SCHEMA, **written(self)}
 
     def to_json(self) -> str:
         """The JSON text of the constants file."""

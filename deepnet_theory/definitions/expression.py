@@ -290,7 +290,10 @@ def _convert(
 
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return Number(_rational(value, refuse))
+            if not math.isfinite(value):
+                raise refuse("a number is not finite")
+            # repr is the shortest decimal that reads back: 0.1 is one tenth and not a binary float
+            return Number(Fraction(repr(value)))
         case ast.Name(id=name):
             if name not in grammar.symbols:
                 raise refuse(f"{name!r} is not known")
@@ -321,13 +324,6 @@ def _convert(
             return Call(name, tuple(inner(a) for a in args))
         case _:
             raise refuse("only arithmetic may occur")
-
-
-def _rational(value: float, refuse: Callable[[str], InputError]) -> Fraction:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise refuse("a number is not finite")
-    # repr is the shortest decimal that reads back, so 0.1 is one tenth and not a binary float
-    return Fraction(repr(value))
 
 
 class _Exact(OperatorAlgebra[Fraction]):

@@ -46,7 +46,9 @@ class SchemePart:
             INDEXED.parse(text)
 
     def gain(self, matrix: str) -> str:
-        return self.gains.get(matrix, "1")
+        """The gain of a matrix; a gated feed-forward's is that of the plain one's in its place."""
+        named = matrix if matrix in self.gains else STAND_FOR.get(matrix, matrix)
+        return self.gains.get(named, "1")
 
     @property
     def indexed(self) -> bool:
@@ -167,12 +169,6 @@ def not_exportable(given: Scheme) -> str:
         "a matrix that starts at 0": any("0" in p.gains.values() for p in given.parts),
     }
     return next((what for what, lacks in lacking.items() if lacks), "")
-
-
-def gain_of(part: SchemePart, matrix: str) -> str:
-    """The gain of a matrix; a gated feed-forward's is that of the plain one's in its place."""
-    known = matrix in part.gains or matrix not in STAND_FOR
-    return part.gain(matrix if known else STAND_FOR[matrix])
 
 
 def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tuple[Selection, Rule]:

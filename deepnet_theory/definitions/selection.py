@@ -16,7 +16,7 @@ from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.placement import Placement, placement
-from deepnet_theory.definitions.record import Option, require_valid
+from deepnet_theory.definitions.record import Option, require, require_valid
 from deepnet_theory.definitions.rule import PUBLISHED, Closure, closures
 from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 
@@ -73,9 +73,7 @@ class Selection:
     ] = "low"
 
     def __post_init__(self) -> None:
-        for name in ("update", "layer"):
-            if not isinstance(value := getattr(self, name), str | None):
-                raise InputError(f"{name} {shown(value)} is not a text")
+        require(self, Selection, "the selection")
         for name in _NAMES:  # kept in one case, the one that is compared everywhere
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, value.lower())

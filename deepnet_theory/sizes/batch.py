@@ -94,16 +94,7 @@ class BatchTable:
     @property
     def texts(self) -> list[dict[str, str | None]]:
         """The rows as texts, as the JSON has them."""
-        return [
-            {
-                "part": row.place.part,
-                "sublayer": row.place.sublayer or None,
-                "role": row.role,
-                **{n: None if (v := getattr(row, n)) is None else str(v) for n in POWERS},
-                "refused": row.refused,
-            }
-            for row in self.rows
-        ]
+        return [row.told(*POWERS) for row in self.rows]
 
 
 def batch_rule(selection: Selection, noise: str = DOMINANT, adapted: bool = False) -> BatchTable:

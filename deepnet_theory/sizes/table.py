@@ -6,11 +6,12 @@ the orders of an update, the closures compared and what closures have in common.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, partial
 from math import comb
+from typing import Any
 
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, RuleEntry, number
 from deepnet_theory.definitions.rule import Rule as Texts
@@ -179,6 +180,13 @@ class ParameterRow:
 
     def at(self, **depth: int) -> ParameterConstants:
         return ParameterConstants(*(number(text, **depth) for text in self.texts.values()))
+
+    def told(self, *names: str, written: Callable[[Monomial], str] = str) -> dict[str, Any]:
+        """Its place, these sizes as texts, and why it has none, as the JSON of a table has them."""
+        sizes = ((name, getattr(self, name)) for name in names)
+        texts = {name: None if size is None else written(size) for name, size in sizes}
+        at = {"part": self.place.part, "sublayer": self.place.sublayer or None, "role": self.role}
+        return {**at, **texts, "refused": self.refused}
 
     def to_dict(self) -> dict[str, str]:
         at = self.place

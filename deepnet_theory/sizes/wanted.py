@@ -17,7 +17,7 @@ from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.reading import UNKNOWN, Reading
 from deepnet_theory.definitions.rule import closures
-from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
+from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     INSIDE,
@@ -225,7 +225,7 @@ def _of_scheme(
         yield WantedSublayer(
             where.norms | ({INSIDE} if kind.normed_inside else frozenset()),
             stream / branch if branch else float("inf"),
-            {m.role: given.value(gain_of(part, m.role), **layer) for m in s.matrices},
+            {m.role: given.value(part.gain(m.role), **layer) for m in s.matrices},
             {
                 m.name: given.value(given.rate_of(m.role), **layer)
                 for m in sublayer(s.kind).matrices

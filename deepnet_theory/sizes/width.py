@@ -118,19 +118,9 @@ _OF_TOKENS = ("token_embedding", "head", "head_bias", "tied_head")
 
 def texts(row: ParameterRow) -> dict[str, str | None]:
     """A row as texts, as the JSON has it."""
-    values = {
-        name: None if (value := getattr(row, name)) is None else written(value)
-        for name in ("multiplier", "rate", "epsilon", "decay", "coupled_decay", "starved")
-    }
-    return {
-        "part": row.place.part,
-        "sublayer": row.place.sublayer or None,
-        "role": row.role,
-        "init": "0" if row.init is None else written(row.init),
-        **values,
-        "refused": row.refused,
-        "coupled_decay_refused": row.coupled_refused,
-    }
+    names = ("init", "multiplier", "rate", "epsilon", "decay", "coupled_decay", "starved")
+    told = row.told(*names, written=written)
+    return {**told, "init": told["init"] or "0", "coupled_decay_refused": row.coupled_refused}
 
 
 def written(size: Monomial) -> str:

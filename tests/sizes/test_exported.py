@@ -11,7 +11,7 @@ import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants
-from deepnet_theory.definitions.scheme import gain_of, not_exportable, schemes
+from deepnet_theory.definitions.scheme import not_exportable, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayers
 from deepnet_theory.sizes.exported import stepped_by
@@ -153,7 +153,7 @@ def test_a_scheme_is_exported_as_it_is_published_and_alike_for_a_decoder(name):
         assert s.alpha == pytest.approx(given.value(part.alpha, N=12))
         if not given.std:
             for m in sublayers()[s.kind].matrices:
-                assert s.gain(m.name) == pytest.approx(given.value(gain_of(part, m.name), N=12))
+                assert s.gain(m.name) == pytest.approx(given.value(part.gain(m.name), N=12))
                 own = c.parameter(part.name, c.parts[0].sublayers.index(s), m.name, m.role)
                 assert own.rate == pytest.approx(given.value(given.rate_of(m.role), N=12))
     same = Selection(given.optimizer, norm=given.norm, stack="decoder")
