@@ -58,10 +58,7 @@ PHRASES = {  # a regular expression, in any case and across line ends: what to w
     r"\b(thereof|of which)\b": "the thing, by name",
     r"\bdrawn, 0 biases\b": "how many matrices were drawn",
 }
-EXCUSED = (
-    "paper_checks/", "deepnet_theory/",
-    *(f"notebooks/{number}_" for number in (1, 2, 3, 4, 5)),
-)  # fmt: skip
+EXCUSED = ("paper_checks/", "deepnet_theory/")
 
 
 def texts():
