@@ -341,7 +341,7 @@ def transfer(
 
 
 def one_part(selection: Selection) -> Stack:
-    """The stack of a selection; :class:`InputError` for one of two parts."""
+    """The stack of a selection; :class:`InputError` for an encoder–decoder."""
     if len(selection.the_stack.parts) > 1:
         raise InputError(
             f"the stack {selection.stack!r} is not of one part; valid are: encoder, decoder"

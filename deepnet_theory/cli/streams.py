@@ -1,4 +1,4 @@
-"""Where a command writes, whatever the caller has made of it, and what asks it to end."""
+"""Where a command writes, whatever the caller's streams are, and what asks a command to end."""
 
 from __future__ import annotations
 

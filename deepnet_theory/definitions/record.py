@@ -1,7 +1,7 @@
 """Frozen dataclasses as plain data: their annotations say what they hold, how they are read.
 
 One way in and one way out for every file and every result: :func:`require` holds a value against
-its annotation, :func:`read` makes it of JSON, :func:`written` makes JSON of it.
+its annotation, :func:`read` makes a value of JSON, :func:`written` JSON of a value.
 """
 
 from __future__ import annotations

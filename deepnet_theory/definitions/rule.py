@@ -1,7 +1,7 @@
 """A rule: what every kind of sublayer and of parameter starts and steps with, by depth.
 
 Formulas are texts in N and M, not SymPy's objects: a rule travels, into JSON and back, to other
-processes, into a model that knows torch alone. One tree of the text serves all its readers.
+processes, into a model that knows torch alone. All readers share one tree of the text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fact: a printed leaf, and what explicit sublayers or matrices show of it.
+"""A fact: a printed leaf, and what explicit sublayers or matrices show.
 
 The answer comes from the algebra of sizes, and a second formula would make the same error twice. So
 each leaf of the printed data has one fact, which knows nothing of the table. A leaf without a fact
@@ -44,7 +44,7 @@ def told(holds: bool, because: str, found: str) -> Shown:
 
 @dataclass(frozen=True)
 class Fact:
-    """A printed leaf, where it is printed, and what the explicit sublayers show of it.
+    """A printed leaf, where it is printed, and what the explicit sublayers show.
 
     ``stated`` is None where the leaf is missing. ``found`` says in words or numbers what was seen.
     """

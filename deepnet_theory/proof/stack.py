@@ -49,8 +49,8 @@ def power(size: Array, depth: str) -> float:
 class Parameter:
     """The sizes of one update through one parameter; 0 where the output never responds.
 
-    It ``starts`` at 0 where it is a bias, at 1 where it is a gain. ``share`` is how far updates of
-    all such parameters, listed, move the output.
+    It ``starts`` at 0 where it is a bias, at 1 where it is a gain. ``share`` is the output change
+    by updates of all such parameters, listed.
     """
 
     place: Place
@@ -136,7 +136,7 @@ class Place:
         step = Practised(self.selection.the_optimizer, gradient, np.where(starts, starts, 1.0))
         kappa = self.kappa if role is Role.SCALED else np.ones_like(self.kappa)
         update = self.eta * kappa * step.length
-        # a norm on the sum stands behind all its branches, once
+        # a norm on the sum follows all its branches, once
         once = placement.normalises_sum and not inside and name not in placement.learnt
         many = sum(not (once and joins) for joins in self.part.parallel)
         share = many * np.array(DEPTHS[self.part.depth]) * self.amplified * size * update

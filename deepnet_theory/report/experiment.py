@@ -138,7 +138,7 @@ def answer(m: Result) -> tuple[doc.Inline, ...]:
             f"{right} of {len(m.exponents)} exponents as predicted{f', not {wrong}' * bool(wrong)}"
         )
     elif m.schema == MODEL:
-        told = f"‖ΔF‖ {m.trend}; that it is constant"
+        told = f"‖ΔF‖ {m.trend}. Constant in depth"
     else:
         told = f"‖ΔF‖ {m.trend}"
     return f"{told}: ", m.verdict, "."

@@ -277,9 +277,9 @@ def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
 def scheme_predictions(scheme: Scheme, selection: Selection) -> Predictions:
     """The judged exponents of a scheme, for the laboratory.
 
-    Their rivals are the rules derived for the same placement, where it has a name. Of two parts
-    each has the exponent of its own share in its own depth: what stands between a part and the
-    output is of the other depth, and nothing is predicted of a share in that one.
+    Their rivals are the rules derived for the same placement, where it has a name. Encoder and
+    decoder each have the exponent of their own share in their own depth. In the other depth,
+    which lies between a stack and the output, nothing is predicted of a share.
     """
     parts = trials(scheme, selection.the_optimizer)
     if len(parts) > 1:

@@ -19,7 +19,7 @@ PHRASES = {  # a regular expression, in any case and across line ends: what to w
     r"\b(least|most) (loss|rate|layers|depth)\b": "lowest, highest, fewest, deepest",
     r"\b(as|so) far as\b": "up to",
     r"\bso many\b": "as many as",
-    r"\bheld[- ]out\b": "validation",
+    r"\bheld[- ]out\b(?! \{)": "validation",
     r"\b(is|are|was|were|gains?) wanted\b": "expected",
     r"\b(is|are|was|were|not|unless) told\b|\bgiven without\b": "specified",
     r"\bone's own\b": "custom, your own",
