@@ -185,8 +185,8 @@ def derive(verb: Verb, given: Given) -> int:
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
     With --across batch: what rates, decays, epsilon and 1 - beta are multiplied by. With --across
-    heads, ffn, vocab, experts or rank: the same as the number of heads, of hidden units, of tokens,
-    of experts, or the rank of an adapter grows.
+    heads, head-size, ffn, vocab, experts or rank: the same as heads, their size, hidden units,
+    tokens, experts or the rank of an adapter grow.
 
     Examples:
         derive --optimizer adam --depth 200 --format latex

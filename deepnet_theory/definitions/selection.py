@@ -22,7 +22,8 @@ from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 
 METHODS = ("probe", "lemma")
 ACROSS = ("width", "both")  # dimensions beside the depth alone
-SHAPES = {"heads": "h", "ffn": "m", "vocab": "V", "experts": "E", "rank": "r"}  # and their symbols
+# what grows within a model of one width, and its symbol
+SHAPES = {"heads": "h", "head-size": "k", "ffn": "m", "vocab": "V", "experts": "E", "rank": "r"}
 ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet
 GRADIENT_NOISE = ("dominant", "none")  # of a batch's gradient beside its mean
 RANKS = ("low", "full")  # of a gradient: of fewer tokens than the width, or of as many

@@ -39,7 +39,7 @@ from deepnet_theory.definitions.record import read, written
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, Rule, RuleEntry
 from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, not_exportable
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
-from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer, sublayer
+from deepnet_theory.definitions.sublayer import MATRICES, ROUTER, Role, Sublayer, sublayer
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.batch import batch_rule, with_averages
 from deepnet_theory.sizes.equivalence import with_alpha_in_weights
@@ -318,6 +318,8 @@ def builder_point(selection: Selection, alignment: str, form: str, tied: bool) -
         assert size is not None
         inits[role] = D**-HALF
         multipliers[role] *= size * D**HALF
+    if ROUTER in inits:  # built as any other matrix
+        inits[ROUTER] = D**-HALF
     if tied:
         multipliers["head"], inits["head"] = multipliers[TIED], inits[TIED]
         if why := require_multipliers(multipliers[TIED], form):

@@ -52,7 +52,8 @@ from deepnet_theory.sizes.update import (
 
 K = Monomial.of("k")
 TIED = "tied-head"
-SHARED = ("vocab", "experts")  # each token or expert sees its share of the samples
+# each token or expert sees its share of the samples
+SHARED = {name: SHAPES[name] for name in ("vocab", "experts")}
 SIZES = ("multiplier", "init", "gradient", "update", "action")
 NUMBERS = (*SIZES, "rate", "epsilon", "decay", "coupled_decay")
 
@@ -106,13 +107,14 @@ def grows(across: str, place: Place) -> str | None:
         return None
     if across == "experts" and branch.experts > 1:
         return "out" if name == ROUTER else ""
-    if across != ("ffn" if "phi" in branch.expression.functions else "heads"):
+    if (across == "ffn") != ("phi" in branch.expression.functions) or across not in _INNER:
         return None
     if name in (ROUTER, "latent") or place.kind is Role.OUTPUT_BIAS:
         return None
     return "in" if name == branch.last else "out"
 
 
+_INNER = ("heads", "head-size", "ffn")
 _OF_TOKENS = ("token_embedding", "head", "head_bias", "tied_head")
 
 
@@ -125,7 +127,7 @@ def texts(row: ParameterRow) -> dict[str, str | None]:
 
 def written(size: Monomial) -> str:
     """A size as text, its powers of the width apart from those of the depth."""
-    return size.apart(*SHAPES.values(), "d", "k")
+    return size.apart(*SHAPES.values(), "d")
 
 
 @dataclass(frozen=True)
@@ -190,11 +192,12 @@ _STARTS_SMALL = (
 )
 _PREMISES = {
     "heads": "h heads of one size, queries, keys and values alike, in a stream of one width",
+    "head-size": "heads of k entries, as many as before, in a stream of one width",
     "ffn": "m hidden units, also of each expert, in a stream of one width",
     "vocab": "every token is as frequent as any other, and many times in a batch",
     "experts": (
         "E experts, and a token takes as many as before; each sees many tokens of a batch; "
-        "its gradient is as large as its share of them; the gates of a token add up to one"
+        "its gradient is as large as its share of them; gates add up to one, whatever their number"
     ),
     "rank": (
         "W + B*A, W frozen; B starts at 0. A's gradient, rate and epsilon are those after the "
@@ -270,7 +273,7 @@ class WidthTable:
                 f"gradient is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
                 "key bias: its gradient is 0 at every width, so that any rate serves",
             )
-            * (in_width or "heads" in self.across),
+            * (in_width or "head" in self.across),
             *self._starved(),
         )
 

@@ -222,3 +222,11 @@ def _numbers(c):
             for name, p in s.parameters.items():
                 found |= {(*where, name, k): getattr(p, k) for k in KNOBS}
     return found
+
+
+def test_a_router_over_a_base_steps_from_the_size_that_it_is_built_with():
+    """Under LAMB a matrix (d, 1) of entries d^(-1/2) takes d^(-1/2), and 1 at entries of 1/d."""
+    given = {"layer": "attention,ffn-swiglu@2/8", "width": 256, "heads": 4, "vocab": 1000}
+    constants = dt.export("lamb", depth=8, base=(64, 8), **given)
+    (ffn,) = (s for s in constants.parts[0].sublayers if s.kind == "ffn-swiglu@2/8")
+    assert ffn.parameters["router"].rate == pytest.approx(0.5)
