@@ -68,11 +68,11 @@ def _combinations() -> Iterator[dict[str, str]]:
 def _has_rule(select: dict[str, str]) -> bool:
     from deepnet_theory.definitions.outcome import Refusal
     from deepnet_theory.definitions.selection import Selection
-    from deepnet_theory.proof.derivation import chain
+    from deepnet_theory.proof.derivation import derive
 
     try:
         selection = Selection(**select)  # type: ignore[arg-type]
-        chain(selection)
+        derive(selection)
     except Refusal:
         return False
     return True

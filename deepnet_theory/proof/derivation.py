@@ -71,8 +71,8 @@ class Derivation(Answer):
         return rule_of(self.selection)
 
     @cached_property
-    def published(self) -> SolvedRule | None:  # type: ignore[override]
-        """The source's rule beside the recommended one, as expressions too."""
+    def published(self) -> SolvedRule | None:
+        """The source's rule where ``rule`` is the recommended one."""
         return rule_of(self.source.selection) if self.source else None
 
     @cached_property
@@ -128,12 +128,6 @@ class Derivation(Answer):
         }
 
 
-def chain(selection: Selection) -> list[Step]:
-    """All steps from the first of the route to the rule, part by part."""
-    parts = [step for part in balances(selection) for step in part.steps]
-    return [*route_of(selection).steps, *parts]
-
-
 def derive(selection: Selection) -> Derivation:
     """Derive the rule of a selection, with the steps that the rule rests on and no others.
 
@@ -147,7 +141,8 @@ def derive(selection: Selection) -> Derivation:
 def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
     # A notebook and a report ask for one several times, with all its checks. It is known by what
     # its names stand for, since a folder of values may change.
-    steps, route = chain(selection), route_of(selection)
+    route = route_of(selection)
+    steps = (*route.steps, *(step for part in balances(selection) for step in part.steps))
     conclusion = tuple(s.name for s in steps if s.name.startswith("solution-"))
     weights = (one.name for one in route.weights.values())
     orders = (s.name for s in steps if s.name.startswith("order-"))

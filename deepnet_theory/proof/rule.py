@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from typing import Any
 
@@ -421,28 +421,24 @@ class Balance:
         order k is the first one times :math:`\rho^{k-1}`. By another road it is the coefficient
         of :math:`\eta^k` in :math:`A S r (1 + \eta\rho)^m`.
         """
+        weights, count = self.route.weights, self.amplified * sublayers(self.part)
         for kind, balance in zip(self.sized.kinds, imposed, strict=False):
-            rho, weights = self.times(kind) * self.relative(kind), self.route.weights
-            first, of = kind.members[0], kind.degree
-            branches = self.amplified * sublayers(self.part) * self.of(weights, first)
-            for k in range(2, of + 1):
-                size, x = simplified(balance.lhs * rho ** (k - 1)), sp.Dummy()
-
-                def holds(step: Step, k: int = k, x: sp.Dummy = x, rho: sp.Expr = rho, of: int = of,
-                          branches: sp.Expr = branches) -> bool:  # fmt: skip
-                    together = sp.Poly((1 + eta * x) ** of, eta).coeff_monomial(eta**k)
-                    pair = step.lhs, branches * together.xreplace({x: rho})
-                    return all(self.in_depth(one / step.rhs) == 1 for one in pair)
-
+            rho, first = self.times(kind) * self.relative(kind), kind.members[0]
+            product = sp.Poly((1 + eta * (x := sp.Dummy())) ** kind.degree, eta)
+            for k in range(2, kind.degree + 1):
+                size = simplified(balance.lhs * rho ** (k - 1))
+                other = product.coeff_monomial(eta**k).xreplace({x: rho}) * self.of(weights, first)
+                both = Check("the branch's product, expanded", partial(self._alike, count * other))
                 yield ORDERS.order(
                     f"order-{k}-{self.tag(kind)}", size, self.in_depth(size),
-                    f"an update multiplies each of the {of} scaled matrices of a branch by 1 + "
-                    f"eta*rho: {k} of them at once change the output by the first order times rho"
-                    + f"^{k - 1}" * (k > 2),
+                    f"{k} of the {kind.degree} scaled matrices of a branch, each multiplied by 1 + "
+                    f"eta*rho, change the output by the first order times rho^({k - 1})",
                     uses=(balance.name, weights[first].name, *(step.name for step in solved)),
-                    checks=(Check("the branch's product, expanded, at the rule", holds),),
-                    left=output_change(str(k)) / eta**k,
+                    checks=(both,), left=output_change(str(k)) / eta**k,
                 )  # fmt: skip
+
+    def _alike(self, other: sp.Expr, step: Step) -> bool:
+        return bool(self.in_depth(step.lhs / step.rhs) == self.in_depth(other / step.rhs) == 1)
 
     def in_depth(self, size: sp.Expr) -> sp.Expr:
         """The powers of the depths in a size at the table's values."""

@@ -45,9 +45,8 @@ from deepnet_theory.sizes.table import (
 class Answer(Displayed):
     """What the algebra of sizes says of a selection.
 
-    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no rule exists or a law is
-    missing.
-    ``values`` is a depth; numbers are printed there too.
+    Numbers are printed too at the depth ``values``. Raises
+    :class:`~deepnet_theory.definitions.outcome.Refusal` where there is no rule.
     """
 
     selection: Selection
@@ -83,11 +82,6 @@ class Answer(Displayed):
                 solve_rule(selection)
                 return Answer(selection, self.values)
         return None
-
-    @cached_property
-    def published(self) -> Rule | None:
-        """The rule of the source beside the recommended one."""
-        return self.source.rule if self.source else None
 
     @cached_property
     def refused_for_training(self) -> str:
@@ -139,27 +133,18 @@ class Answer(Displayed):
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        return (
-            *self.table.far_from_identity(),
-            *self._of_premises(),
-            *self._of_other_parameters(),
-        )
-
-    def _of_premises(self) -> Iterator[str]:
-        optimizer = self.selection.the_optimizer
-        if optimizer.floors:
-            yield f"holds where rms(theta) > {max(optimizer.floors)}"
-        if optimizer.mind:
-            yield f"{optimizer.name}: {optimizer.mind}"
+        by = self.selection.the_optimizer
+        floor = [f"holds where rms(theta) > {max(by.floors)}"] if by.floors else []
+        mind = [f"{by.name}: {by.mind}"] if by.mind else []
+        return (*self.table.far_from_identity(), *floor, *mind, *self._of_other_parameters())
 
     def _of_other_parameters(self) -> Iterator[str]:
         """One sentence for all roles that need the same multiplier."""
         dominant: dict[tuple[str, Monomial], dict[str, None]] = {}
         for row in self.table.parameters:
             if row.standing == "dominant":
-                dominant.setdefault((row.place.part, row.balancing), {})[row.place.kind.value] = (
-                    None
-                )
+                roles = dominant.setdefault((row.place.part, row.balancing), {})
+                roles[row.place.kind.value] = None
         for (part, balancing), roles in dominant.items():
             yield (
                 f"stepped at the same learning rate, the {', '.join(roles)} parameters of the "

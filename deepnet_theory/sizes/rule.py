@@ -107,8 +107,7 @@ class Rule:
 def solve_rule(selection: Selection) -> Rule:
     """The rule of a selection, cached: that of the closure ``complete`` where none is named.
 
-    Where ``complete`` has none it is the rule that the source of the method would take. Raises
-    :class:`Refusal` where no rule exists or a law is missing; the sentence says which.
+    Where ``complete`` has none, the source's. Raises :class:`Refusal` where no rule exists.
     """
     return _solve_rule(selection, selection.named)
 

@@ -178,6 +178,19 @@ def test_each_check_of_a_step_sees_an_error_without_the_others(name):
 # ---- errors in the rule, and in the order of steps ----
 
 
+def orders(name):
+    return [step for step in derivations.derivation(name).steps if step.name.startswith("order-")]
+
+
+def test_every_order_is_of_order_one_at_the_recommended_rule_and_not_at_the_published_one():
+    for name in ("adam recommended post-ln", "adamw recommended pre-ln", "sgd both recommended"):
+        assert orders(name) and {step.rhs for step in orders(name)} == {sp.Integer(1)}
+    for name, power in (("adam post-ln", "1/2"), ("sgd post-ln", "-1/4"), ("adam pre-ln", "1")):
+        (published,) = orders(name)
+        assert published.rhs == N ** sp.Rational(power)
+        assert replace(published, rhs=sp.Integer(1)).check() is Verdict.REFUTED
+
+
 @pytest.mark.parametrize("name", ["complete pre-ln", "learning-rate", "sgd both", "lemma"])
 def test_a_value_of_the_table_that_does_not_fit_the_route_is_refuted(name):
     right = derivations.derivation(name)

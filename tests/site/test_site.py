@@ -35,7 +35,7 @@ def test_the_form_offers_what_the_engine_derives(monkeypatch):
     for entry in entries:
         select = {name: entry[name] for name in ("placement", "norm", "layer", "optimizer")}
         answer = Answer(Selection(**select))
-        rules = (answer.rule, answer.published)[: len(entry["rows"])]
+        rules = (answer.rule, answer.source.rule)[: len(entry["rows"])]
         assert "recommended for training" in entry["rows"][0]["named"], "it stands first"
         for shown, rule in zip(entry["rows"], rules, strict=True):
             for row, own in zip(shown["rule"], rule.entries, strict=True):

@@ -36,7 +36,7 @@ def test_the_rule_is_the_complete_one_wherever_there_is_one(optimizer, placement
     source = Answer(replace(asked, closure="published"))
     assert (answer.closure, answer.refused_for_training) == ("complete", "")
     assert answer.rule == texts(complete.rule)
-    assert answer.published == source.rule and source.published is None
+    assert answer.source == source and source.source is None
     data = answer.to_dict()
     assert [entry.pop("closure") for entry in data["published"]] == (
         [source.closure] * len(source.rule.entries)
@@ -50,7 +50,7 @@ def test_where_no_closure_is_complete_the_rule_is_the_sources_and_the_reason_is_
     # its exponents under `complete` are beyond what the grammar of depths writes
     asked = Selection(update="-eta*g*norm(theta)**(255/256)", placement="res-post-ln")
     answer, source = Answer(asked), Answer(replace(asked, closure="published"))
-    assert answer.rule == answer.published == source.rule
+    assert answer.rule == answer.source.rule == source.rule
     assert [row.chosen for row in answer.rows] == ["as published"]
     assert answer.refused_for_training in answer.in_depth
     assert answer.to_dict()["refused_for_training"] == answer.refused_for_training != ""
