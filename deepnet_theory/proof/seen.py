@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from deepnet_theory.definitions.expression import DEPTH, Number, evaluate, parts
-from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import closure
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role
@@ -49,6 +49,11 @@ def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
         shown = dict(AtRule(selection, printed).all())
     except InputError:  # constants that are not positive, or no formulas: nothing is seen at them
         shown = {}
+    except ArithmeticError:
+        raise Refusal(
+            f"the update {selection.the_optimizer.update!r} is not finite on explicit matrices, "
+            "where an entry of a gradient may be 0; no number beside the rule can be measured"
+        ) from None
     return compared(leaves(printed), shown)
 
 

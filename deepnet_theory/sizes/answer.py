@@ -7,7 +7,6 @@ derivation is an answer with the steps that lead to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -75,13 +74,10 @@ class Answer(Displayed):
 
     @cached_property
     def source(self) -> Answer | None:
-        """What the source answers; None where a closure is named, or the source has no rule."""
-        if self.selection.closure is None:
-            with suppress(Refusal):
-                selection = replace(self.selection, closure=PUBLISHED)
-                solve_rule(selection)
-                return Answer(selection, self.values)
-        return None
+        """What the source answers; None where a closure is named."""
+        if self.selection.closure is not None:
+            return None
+        return Answer(replace(self.selection, closure=PUBLISHED), self.values)
 
     @cached_property
     def refused_for_training(self) -> str:

@@ -18,7 +18,7 @@ from itertools import combinations
 
 from deepnet_theory.definitions.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown
-from deepnet_theory.definitions.rule import COMPLETE, Closure, closure, closures
+from deepnet_theory.definitions.rule import COMPLETE, PUBLISHED, Closure, closure, closures
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.sizes import laws, update
@@ -116,8 +116,10 @@ def solve_rule(selection: Selection) -> Rule:
 def _solve_rule(selection: Selection, _named: tuple[object, ...]) -> Rule:
     # by what its names stand for, since a folder of values may change
     if selection.closure is None:
+        source = solve_rule(replace(selection, closure=PUBLISHED))  # no rule at all without one
         with suppress(Refusal):
             return solve_rule(replace(selection, closure=COMPLETE.name))
+        return source
     problem = _Problem(selection)
     parts = problem.solved()
     for kind in (kind for part in parts for kind in part.kinds):
