@@ -141,8 +141,8 @@ def derive(selection: Selection) -> Derivation:
 def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
     # A notebook and a report ask for one several times, with all its checks. It is known by what
     # its names stand for, since a folder of values may change.
-    route = route_of(selection)
-    steps = (*route.steps, *(step for part in balances(selection) for step in part.steps))
+    parts = [step for part in balances(selection) for step in part.steps]
+    steps = (*(route := route_of(selection)).steps, *parts)
     conclusion = tuple(s.name for s in steps if s.name.startswith("solution-"))
     weights = (one.name for one in route.weights.values())
     orders = (s.name for s in steps if s.name.startswith("order-"))
