@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4312,
     "models": 5201,
     "processes": 495,
-    "proof": 4078,
+    "proof": 4049,
     "report": 2206,
     "runtime": 990,
     "sizes": 5235,

@@ -6,10 +6,10 @@ map by its degree of homogeneity, so that differentiating in a scalar needs no c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from typing import ClassVar
 
 import sympy as sp
@@ -25,8 +25,7 @@ from deepnet_theory.definitions.expression import (
     Power,
     fold,
 )
-from deepnet_theory.definitions.sublayer import letters
-from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.monomial import ONE, Monomial
 
 N, M = sp.symbols("N M", positive=True)
 DEPTHS = {"N": N, "M": M}
@@ -35,16 +34,6 @@ S = sp.Symbol("S", positive=True)  # residual sublayers of one part
 v, w = sp.symbols("v w", positive=True)  # the magnitudes of a branch's two scaled matrices
 r = sp.Symbol("r", positive=True)  # the branch's weight against the identity path
 i, l = sp.symbols("i l", integer=True, positive=True)  # noqa: E741  counters
-
-
-def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Symbol:
-    """``alpha`` of a stack with one part, ``alpha_e`` or ``alpha_d`` of one with two.
-
-    Where the kinds of sublayers take their own, the kind is appended.
-    """
-    suffix = "" if parts == 1 else f"_{part[0]}"
-    kind = "" if sublayer == "*" else "_" + letters(sublayer)
-    return sp.Symbol(f"{name}{suffix}{kind}", positive=True)
 
 
 def norm_of(name: str) -> sp.Symbol:
@@ -64,63 +53,44 @@ def gains(count: int) -> tuple[sp.Symbol, ...]:
     return tuple(sp.Symbol(f"b_{index}", positive=True) for index in range(1, count + 1))
 
 
-# ---- Positive monomials: exact exponents, and a readable form ----
-
-Exponents = dict[sp.Expr, sp.Rational]  # a prime or a symbol → its exponent
+# ---- Positive monomials: the algebra of sizes, and a readable form ----
 
 
-@cache
-def _primes(number: sp.Rational) -> tuple[tuple[sp.Integer, sp.Integer], ...]:
-    return tuple((sp.Integer(prime), sp.Integer(n)) for prime, n in sp.factorrat(number).items())
-
-
-def exponents(expression: sp.Expr) -> Exponents:
-    """The exponents of a positive monomial, its coefficient factored into primes.
+def sized(expression: sp.Expr) -> Monomial:
+    """A positive monomial in the algebra of sizes.
 
     Raises ``ValueError`` where ``expression`` is a sum, negative, or has another power.
     """
-    result: Exponents = {}
-
-    def walk(node: sp.Expr, times: sp.Rational) -> None:
-        if node.is_Symbol:
-            result[node] = result.get(node, sp.S.Zero) + times
-        elif node.is_Rational and node > 0:
-            for prime, power in _primes(node):
-                result[prime] = result.get(prime, sp.S.Zero) + power * times
-        elif node.is_Mul:
-            for factor in node.args:
-                walk(factor, times)
-        elif node.is_Pow and node.exp.is_Rational:
-            walk(node.base, times * node.exp)
-        else:
-            raise ValueError(f"{node} is not a positive monomial")
-
-    walk(sp.sympify(expression), sp.S.One)
-    return {base: exponent for base, exponent in result.items() if exponent}
+    node = sp.sympify(expression)
+    if node.is_Symbol:
+        return Monomial.of(node.name)
+    if node.is_Rational:
+        return Monomial.number(Fraction(node.p, node.q))
+    if node.is_Mul:
+        return math.prod(map(sized, node.args), start=ONE)
+    if node.is_Pow and node.exp.is_Rational:
+        return sized(node.base) ** Fraction(node.exp.p, node.exp.q)
+    raise ValueError(f"{node} is not a positive monomial")
 
 
-def monomial(powers: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
-    return sp.Mul(*(base**exponent for base, exponent in powers.items()))
+def in_symbols(size: Monomial) -> sp.Expr:
+    """A monomial of the algebra of sizes as SymPy has it."""
+    bases = (sp.Integer(b) if b.isdigit() else sp.Symbol(b, positive=True) for b, _ in size.items)
+    powers = zip(bases, (rational(power) for _, power in size.items), strict=True)
+    return sp.Mul(*(base**power for base, power in powers))
 
 
 def simplified(expression: sp.Expr) -> sp.Expr:
     """A monomial with its powers gathered; anything else with nested powers undone."""
     try:
-        return monomial(exponents(expression))
+        return in_symbols(sized(expression))
     except ValueError:
         return sp.powdenest(expression, force=True)
 
 
 def present(expression: sp.Expr) -> sp.Expr:
     """The same monomial in the depths as texts are written: one outer root, ``(2*N)**(1/4)``."""
-    powers = {str(b): Fraction(int(p.p), int(p.q)) for b, p in exponents(expression).items()}
-    return rooted(str(Monomial.from_powers(powers)))
-
-
-def from_monomial(of: Monomial, values: Mapping[str, sp.Expr]) -> sp.Expr:
-    """A monomial of the algebra of sizes as SymPy has it, with values in place of its symbols."""
-    powers = {(values[b] if b in values else sp.Integer(b)): rational(p) for b, p in of.items}
-    return monomial(powers)
+    return rooted(str(sized(expression)))
 
 
 # ---- Formulas of the grammar as SymPy expressions; those in N and M among them ----

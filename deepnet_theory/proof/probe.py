@@ -10,7 +10,7 @@ import sympy as sp
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
-from deepnet_theory.proof.algebra import Branch, alpha, beta, eta, exponents, norm_of, output_change
+from deepnet_theory.proof.algebra import Branch, alpha, beta, eta, norm_of, output_change, sized
 from deepnet_theory.proof.explicit import degrees_of, homogeneity_step
 from deepnet_theory.proof.placement import (
     AGREE,
@@ -28,6 +28,7 @@ from deepnet_theory.proof.rule import Route
 from deepnet_theory.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
 from deepnet_theory.proof.witness import TOLERANCE, Witness, derivative, distance, rms
 from deepnet_theory.sizes.laws import factors
+from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.update import law as degrees
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
@@ -116,7 +117,7 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
 
     def stated(step: Step) -> bool:
         weighed = beta ** len(factors(sublayer)) * size
-        return not exponents(law.xreplace({P: weighed}) / step.rhs)
+        return sized(law.xreplace({P: weighed}) / step.rhs) == ONE
 
     return section_of(sublayer).equal(
         f"branch-weight-{sublayer.name}", r,

@@ -25,21 +25,20 @@ import sympy as sp
 
 from deepnet_theory.definitions.rule import Closure, Rule
 from deepnet_theory.definitions.selection import Part, Selection
+from deepnet_theory.definitions.sublayer import letters
 from deepnet_theory.proof.algebra import (
     DEPTHS,
     alpha,
     beta,
     eta,
-    exponents,
-    from_monomial,
+    in_symbols,
     in_sympy,
     l,
-    monomial,
     output_change,
-    part_symbol,
     present,
     rooted,
     simplified,
+    sized,
 )
 from deepnet_theory.proof.placement import relative_update
 from deepnet_theory.proof.step import (
@@ -51,6 +50,7 @@ from deepnet_theory.proof.step import (
     defines,
     written_at,
 )
+from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.rule import Balanced as SizedPart
 from deepnet_theory.sizes.rule import Kind, solve_rule
 from deepnet_theory.sizes.table import texts
@@ -198,10 +198,11 @@ class Balance:
         return route_of(self.selection)
 
     def symbol(self, name: str, kind: Kind) -> sp.Symbol:
-        """A size of a kind of sublayers, with the part and the kind below."""
-        one = name == "alpha" and self.selection.has_one_alpha(self.part)
-        several = len(self.selection.the_stack.parts)
-        return part_symbol(name, self.part.name, several, "*" if one else kind.name)
+        """A size of a kind of sublayers; below it the part and the kind where others differ."""
+        one = kind.name == "*" or (name == "alpha" and self.selection.has_one_alpha(self.part))
+        several = len(self.selection.the_stack.parts) > 1
+        below = (self.part.name[0] if several else "", "" if one else letters(kind.name))
+        return sp.Symbol("_".join((name, *filter(None, below))), positive=True)
 
     def own(self, kind: Kind) -> dict[sp.Symbol, sp.Symbol]:
         """α and β of one sublayer → those of this kind."""
@@ -236,12 +237,12 @@ class Balance:
         """The table's values of all knobs, in the depth symbols."""
         values = {}
         for kind in self.sized.kinds:
-            values[self.symbol("alpha", kind)] = from_monomial(kind.alpha, DEPTHS)
-            values[self.symbol("beta", kind)] = from_monomial(kind.beta, DEPTHS)
+            values[self.symbol("alpha", kind)] = in_symbols(kind.alpha)
+            values[self.symbol("beta", kind)] = in_symbols(kind.beta)
             if kind.name in self.sized.rated:
-                values[self.symbol("kappa", kind)] = from_monomial(kind.rate, DEPTHS)
+                values[self.symbol("kappa", kind)] = in_symbols(kind.rate)
         if "eta" in self.sized.joined[0].knobs:
-            values[rate] = from_monomial(self.sized.eta, DEPTHS)
+            values[rate] = in_symbols(self.sized.eta)
         return values
 
     # ---- the steps ----
@@ -291,9 +292,9 @@ class Balance:
             source=AMPLIFIED, uses=(later.route.weights[names[0]].name, *later.conclusion),
             assumptions=("aligned-updates",),
             checks=(Check("cross-attention by cross-attention",
-                          lambda step: not exponents(simplified(step.rhs / listed))), NAMED),
+                          lambda step: sized(simplified(step.rhs / listed)) == ONE), NAMED),
         )  # fmt: skip
-        grows = exponents(size.rhs).get(later.depth, 0) > 0
+        grows = sized(size.rhs).exponent(later.depth.name) > 0
 
         def order_one(step: Step) -> bool:
             ratio = (step.lhs / step.rhs).xreplace({A: size.rhs})
@@ -333,7 +334,7 @@ class Balance:
 
             def holds(step: Step, single: sp.Expr = single) -> bool:
                 share = simplified(step.lhs / single)
-                return step.rhs == 1 and not exponents(share / sublayers(self.part))
+                return step.rhs == 1 and sized(share / sublayers(self.part)) == ONE
 
             yield SECTION.equal(
                 f"balance-{self.tag(kind)}",
@@ -384,7 +385,7 @@ class Balance:
             factor = (relative / per_weight).xreplace(dict.fromkeys(own.values(), _ONE))
             again = {**names, "rho": times * per_weight * factor}
             pairs = zip((step.lhs, step.rhs), sides, strict=True)
-            return all(not exponents(one / in_sympy(side, again)) for one, side in pairs)
+            return all(sized(one / in_sympy(side, again)) == ONE for one, side in pairs)
 
         left, right = (in_sympy(side, names) for side in sides)
         return CLOSURE.equal(
@@ -402,7 +403,7 @@ class Balance:
         def satisfied(step: Step) -> bool:
             known = {**self.values, step.lhs: step.rhs}
             return bool(step.rhs.is_positive) and all(
-                not exponents(simplified(condition.xreplace(known))) for condition in conditions
+                sized(simplified(condition.xreplace(known))) == ONE for condition in conditions
             )
 
         for symbol, value in self.values.items():
@@ -442,5 +443,4 @@ class Balance:
 
     def in_depth(self, size: sp.Expr) -> sp.Expr:
         """The powers of the depths in a size at the table's values."""
-        powers = exponents(simplified(size.xreplace(self.values)))
-        return monomial({base: power for base, power in powers.items() if base.is_Symbol})
+        return in_symbols(sized(simplified(size.xreplace(self.values))).without_number)

@@ -14,10 +14,10 @@ from deepnet_theory.proof.algebra import (
     Softmax,
     Transpose,
     coefficient,
-    exponents,
     gains,
-    monomial,
+    in_symbols,
     present,
+    sized,
     split,
     v,
     vanishes,
@@ -40,8 +40,8 @@ power = st.integers(-40, 40).map(lambda k: sp.Rational(k, 16))
 @given(power, power, power, power)
 def test_what_is_presented_keeps_the_value(two, three, n, m):
     value = sp.Integer(2) ** two * sp.Integer(3) ** three * N**n * M**m
-    for other in (present(value), monomial(exponents(value))):
-        assert exponents(other) == exponents(value)
+    for other in (present(value), in_symbols(sized(value))):
+        assert sized(other) == sized(value)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_branch_has_as_many_gains_as_scaled_matrices():
 @pytest.mark.parametrize(
     ("asked", "error", "says"),
     [
-        *((lambda e=e: exponents(e), ValueError, "not a positive monomial")
+        *((lambda e=e: sized(e), ValueError, "is not (a )?positive")
           for e in (1 + N, -N, 0 * N, N**N)),
         (lambda: coefficient(2 * Activation(A) + 3 * B), ValueError, "different scalars"),
     ],

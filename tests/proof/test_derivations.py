@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 
 import derivations
 import pytest
@@ -10,10 +9,10 @@ import sympy as sp
 
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.proof.algebra import exponents
+from deepnet_theory.proof.algebra import sized
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.sizes.monomial import Monomial, solve
+from deepnet_theory.sizes.monomial import solve
 from deepnet_theory.sizes.table import texts
 
 N, M, alpha = sp.symbols("N M alpha", positive=True)
@@ -200,19 +199,13 @@ def test_a_value_of_the_table_that_does_not_fit_the_route_is_refuted(name):
             assert "satisfies its conditions" in wrong.failures()
 
 
-def monomial(of):
-    """A positive monomial of SymPy in the algebra of sizes."""
-    powers = {str(base): Fraction(int(p.p), int(p.q)) for base, p in exponents(of).items()}
-    return Monomial.from_powers(powers)
-
-
 @pytest.mark.parametrize(
     "name", [f"{o} {p}" for o in ("sgd", "adam", "lamb") for p in ("post-ln", "pre-ln")]
 )
 def test_alpha_and_beta_follow_from_the_conditions_by_logarithms(name):
     """Without the table: the imposed steps are linear in logarithms, with one solution."""
     right = derivations.derivation(name)
-    imposed = [monomial(s.lhs / s.rhs) for s in right.steps if s.imposed]
+    imposed = [sized(s.lhs / s.rhs) for s in right.steps if s.imposed]
     steps = [right.step(conclusion) for conclusion in right.conclusion]
     found = solve(imposed, [str(step.lhs) for step in steps])
-    assert found.values == {str(step.lhs): monomial(step.rhs) for step in steps}
+    assert found.values == {str(step.lhs): sized(step.rhs) for step in steps}
