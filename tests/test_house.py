@@ -18,10 +18,10 @@ BUDGETS = {
     "laboratory": 4312,
     "models": 5201,
     "processes": 495,
-    "proof": 4049,
+    "proof": 4036,
     "report": 2206,
     "runtime": 990,
-    "sizes": 5235,
+    "sizes": 5232,
     "trainers": 536,
 }
 FORMATTED_BY_HAND = 116

@@ -223,13 +223,6 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
     )
 
 
-def degrees_of(step: Step) -> tuple[sp.Rational, sp.Rational]:
-    """p and q as the degrees' step states them."""
-    t, s = sp.symbols("t s", positive=True)
-    powers = step.rhs.as_powers_dict()
-    return powers.get(t, sp.Integer(0)), powers.get(s, sp.Integer(0))
-
-
 # ---- in width: where a role is drawn at the sizes of several widths ----
 
 WIDTHS = (64, 128, 256, 512)

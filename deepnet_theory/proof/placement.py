@@ -123,15 +123,10 @@ def residual(
     return sp.expand_mul(in_sympy(placement.expression, names, functions))
 
 
-def inside(placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
-    """z: what the outermost norm is applied to (identity path at weight 1), or the output."""
-    value = residual(placement, branch_of)
-    return value.args[0] if isinstance(value, Normalise) else value
-
-
 def probed(placement: Placement, sublayer: Sublayer) -> sp.Expr:
-    """z of a sublayer with its real branch, probed."""
-    return inside(placement, lambda argument: branch(sublayer, argument))
+    """z of a sublayer, probed: what the outermost norm is applied to, or the output."""
+    value = residual(placement, lambda argument: branch(sublayer, argument))
+    return value.args[0] if isinstance(value, Normalise) else value
 
 
 @cache

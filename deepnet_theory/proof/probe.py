@@ -11,7 +11,7 @@ from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.proof.algebra import Branch, alpha, beta, eta, norm_of, output_change, sized
-from deepnet_theory.proof.explicit import degrees_of, homogeneity_step
+from deepnet_theory.proof.explicit import homogeneity_step
 from deepnet_theory.proof.placement import (
     AGREE,
     P,
@@ -29,6 +29,7 @@ from deepnet_theory.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section,
 from deepnet_theory.proof.witness import TOLERANCE, Witness, derivative, distance, rms
 from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.monomial import ONE
+from deepnet_theory.sizes.update import Update
 from deepnet_theory.sizes.update import law as degrees
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
@@ -53,13 +54,13 @@ def route(selection: Selection) -> Route:
     optimizer, sublayers = selection.the_optimizer, selection.the_stack.sublayers
     placement = selection.the_placement
     scaling = scale_step(placement)
-    counted = homogeneity_step(optimizer, degrees(optimizer))
-    steps = [counted, *filter(None, (scaling,))]
+    update = degrees(optimizer)
+    steps = [homogeneity_step(optimizer, update), *filter(None, (scaling,))]
     increments, weights = {}, {}
     for sublayer in sublayers:
         gradient = gradient_step(sublayer, placement)
         weights[sublayer.name] = weight = weight_step(sublayer, placement)
-        increments[sublayer.name] = increment_step(sublayer, gradient, counted)
+        increments[sublayer.name] = increment_step(sublayer, gradient, update)
         steps.append(forward_step(sublayer, placement, scaling))
         steps += [*derivative_steps(sublayer, placement), gradient, weight]
     return Route((*steps, *increments.values()), increments, weights)
@@ -233,20 +234,18 @@ def gradient_step(sublayer: Sublayer, placement: Placement) -> Step:
 # ---- the increment of one sublayer: its gradients' size times its updates', by the degrees ----
 
 
-def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step) -> Step:
+def increment_step(sublayer: Sublayer, gradient: Step, update: Update) -> Step:
     """One sublayer's increment: over its scaled matrices, γ·|Δθ| with |Δθ| = η γ^p |θ|^q.
 
-    γ is the value of the gradient's step, p and q those of the degrees' step. The output answers
-    all experts together as one dense branch, while each of them sees 1/E of its gradient.
+    γ is the value of the gradient's step. The output answers all experts together as one dense
+    branch, while each of them sees 1/E of its gradient.
     """
-    p, q = degrees_of(degrees)
-    size = gradient.rhs
-    times = sp.Integer(sublayer.experts)
+    p, q, size, times = update.p, update.q, gradient.rhs, sp.Integer(sublayer.experts)
     constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
-    update = eta * size**p * beta**q
+    stepped = eta * size**p * beta**q
     return BALANCE.order(
         f"increment-{sublayer.name}",
-        sp.Add(*(constant * times * size * update for constant in constants)),
+        sp.Add(*(constant * times * size * stepped for constant in constants)),
         sp.powsimp(eta * times * size ** (1 + p) * beta**q),
         "each scaled matrix changes the output by its gradient's size times its update's, "
         f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped",

@@ -93,8 +93,7 @@ class Leading:
             return self
         if leading < 0 and exponent.denominator != 1:
             raise ValueError("a root of what is negative")
-        whole = int(exponent) if exponent.denominator == 1 else exponent
-        first = Fraction(1) if leading == 1 else leading**whole
+        first = Fraction(1) if leading == 1 else leading**exponent
         binomial = [Fraction(1)]
         for order in range(KEPT):
             binomial.append(binomial[-1] * (exponent - order) / (order + 1))
@@ -112,11 +111,9 @@ class Leading:
 
     def logarithm(self) -> Leading:
         (power, of_logarithm), leading = self.leading
-        if leading <= 0:
-            raise ValueError("a logarithm of what is not positive")
+        constant = Fraction(0) if leading == 1 else math.log(leading)  # raises where it has none
         if of_logarithm:
             raise Hidden
-        constant = Fraction(0) if leading == 1 else math.log(leading)
         terms = [Fraction((-1) ** (order + 1), order) for order in range(1, KEPT + 1)]
         return self._around([constant, *terms]) + Leading.of({LOGARITHM: power})
 

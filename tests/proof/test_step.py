@@ -14,6 +14,7 @@ from deepnet_theory.proof.step import (
     Check,
     Relation,
     Step,
+    equal_at_sizes,
     join,
     rational_point,
     written_at,
@@ -120,3 +121,10 @@ def test_each_side_is_held_against_what_is_listed_at_sizes(p, times):
         assert replace(right, **{side: getattr(right, side) * wrong}).check() is same
     tiny = right.rhs + sp.Rational(1, 10**20)
     assert replace(right, rhs=tiny).check() is replace(right, lhs=a).check() is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_sides_that_differ_at_one_size_are_not_equal_at_sizes(size):
+    others = sp.Mul(*(n - other for other in {1, 2, 3} - {size}))
+    assert not equal_at_sizes(n).holds(step(x * others, 0))
+    assert equal_at_sizes(n).holds(step(x * others * (n - size), 0))

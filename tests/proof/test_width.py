@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deepnet_theory.cli.deriving import derive
-from deepnet_theory.definitions.expression import PRACTICE
+from deepnet_theory.definitions.expression import PRACTICE, UPDATE
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof import explicit
@@ -157,3 +157,24 @@ def test_the_epsilon_that_is_measured_is_as_large_as_what_stands_beside_it(pract
     beside = explicit.beside_epsilon(PRACTICE.parse(practice).root)
     assert beside is not None
     assert explicit.as_large(beside, *np.full((2, 2, 3), 1.5)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("typed", "taken"),
+    [
+        ("-eta*max(rms(theta), 1/1000)*g", "-eta*max(rms(theta), 1)*g"),
+        ("-eta*clip(g/rms(g), -2, 3)", "-eta*clip(g/rms(g), -1, 1)"),
+        ("-eta*min(max(norm(g), 2), 0)*g", "-eta*min(max(norm(g), 1), 0)*g"),
+        ("-eta*g*max(2, 3)", "-eta*g*max(2, 3)"),  # a number itself
+    ],
+)
+def test_at_large_widths_a_bound_is_its_sign(typed, taken):
+    of, other = (UPDATE.parse(text).root for text in (typed, taken))
+    assert explicit.at_large_widths(of) == other
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_pair_of_an_update_has_each_sign_of_both_as_often(seed):
+    signs = np.sign(explicit.unit_pair(seed))
+    assert np.linalg.norm(explicit.unit_pair(seed), axis=(1, 2)) == pytest.approx(1.0)
+    assert not signs.sum(axis=(1, 2)).any() and len({*zip(*signs.reshape(2, -1), strict=True)}) == 4

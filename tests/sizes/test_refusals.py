@@ -105,8 +105,16 @@ def test_other_questions_refuse_what_has_no_answer(monkeypatch):
         Exponents(no_cross, own_rule(("encoder", "decoder"), "1", "1")).all()
     empty = Closure("empty", (("alpha", "alpha"),))
     monkeypatch.setattr("deepnet_theory.definitions.selection.closures", lambda: {"empty": empty})
-    with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder"):
-        table(Selection(optimizer="sgd", closure="empty"))
+    for more, named in (
+        ({}, "alpha, beta"),
+        ({"stack": "encoder-decoder"}, "alpha_d, beta_d"),
+        (
+            {"optimizer": "adam", "layer": "attention,ffn:swiglu"},
+            "alpha_attention, beta_attention, alpha_ffnswiglu, beta_ffnswiglu",
+        ),
+    ):
+        with pytest.raises(Refusal, match=rf"leaves {named} undetermined in the (en|de)coder"):
+            table(Selection(**{"optimizer": "sgd", "closure": "empty", **more}))
 
 
 def test_a_refusal_looks_for_its_remedy_once_it_is_read():
