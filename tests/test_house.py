@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4312,
     "models": 5201,
     "processes": 495,
-    "proof": 4036,
+    "proof": 4037,
     "report": 2206,
     "runtime": 990,
     "sizes": 5232,

@@ -135,7 +135,8 @@ class Place:
         # a library takes the ratio of 0 as 1
         step = Practised(self.selection.the_optimizer, gradient, np.where(starts, starts, 1.0))
         kappa = self.kappa if role is Role.SCALED else np.ones_like(self.kappa)
-        update = self.eta * kappa * step.length
+        # what never moves has no step, also under an update that divides by the gradient
+        update = self.eta * kappa * (size if response is None else step.length)
         # a norm on the sum follows all its branches, once
         once = placement.normalises_sum and not inside and name not in placement.learnt
         many = sum(not (once and joins) for joins in self.part.parallel)

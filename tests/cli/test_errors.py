@@ -86,7 +86,7 @@ BAD = {  # what is typed, and what its one sentence says
 }
 REFUSED = {
     # a Newton-like step: the smaller the gradient the larger the update, no alpha balances it
-    "derive --update=-eta/g": "that neither alpha nor beta can change",
+    "derive --update=-eta/g --closure symmetric": "that neither alpha nor beta can change",
     "derive --compare-closures --update '-eta*g + eta*theta'": "no degree law",
     "derive --scheme gpt-2 --update=-eta*theta": "gradient",
     "export --scheme ngpt --depth 8": "constants have no place for the residual equation",

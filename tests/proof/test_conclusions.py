@@ -86,6 +86,11 @@ def test_an_update_is_checked_at_the_signs_that_it_has(method, sign):
     assert derive(selection).verdict is Verdict.PROVED
 
 
+def test_what_never_moves_has_no_step_where_an_update_divides_by_its_gradient():
+    inverse = derive(Selection(update="-eta/g"))
+    assert inverse.verdict is Verdict.PROVED and inverse.rule.entries[0].rate != "1"
+
+
 def placed(monkeypatch, equation, **select):
     """A selection whose placement is one file more, with the given equation."""
     known = {**placements(), "mine": Placement("mine", equation, final_norm=True)}
