@@ -24,7 +24,7 @@ SELECTION = Selection(optimizer="adam")
 PREMISES = predictions("adam", "adam", [assumptions()["near-identity"]])
 ADAM = (SELECTION, rule("adam"), predictions("adam", "adam"))
 GIVEN = (SELECTION, rule("adam"), PREMISES, depths(1, 2, 3), SMALL)
-LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
+LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=1)
 DEEP = depths(4, 8, 16)
 
 
