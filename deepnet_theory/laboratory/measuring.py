@@ -79,32 +79,30 @@ def measure(
     .. math:: \frac{\|\Delta F\|}{\eta} = \lim_{s\to0} \frac1{s\,\eta\,T} \sum_{t=1}^{T}
               \|F_t(\theta + s\Delta\theta) - F_t(\theta)\|
 
-    Δθ is the first step of a fresh ``optimizer`` (a name, a class of ``torch.optim``, or a
-    function that receives a model and gives its optimizer) at its own learning rate η, or an
-    ``update`` in eta, g and theta; a learning rate that changes with depth is counted in units of
+    Δθ is the first step of a fresh ``optimizer`` at its own learning rate η: a name, a class of
+    ``torch.optim``, or a function that receives a model and gives its optimizer. Or it is an
+    ``update`` in eta, g and theta. A learning rate that changes with depth is counted in units of
     the first depth's. F (T tokens, width) is what enters the model's head.
 
-    ``make_model(depth)``, or a text ``FILE.py:FACTORY``, gives a module, or a module and its
-    inputs. Each of the ``seeds`` of torch's generator is the same model at all depths where it
-    is drawn in the same order. Across ``widths`` it is ``make_model(depth, width)``, or
-    ``make_model(width)`` without depths, and every parameter is stepped alone: ‖ΔF‖ is then
-    compared with ‖F‖, of the head's parameters the loss is taken, and an exponent in d says of each
-    how far it is off. Scale initial sizes and multipliers first, then learning rates by the inverse
-    power.
+    ``make_model(depth)``, or a text ``FILE.py:FACTORY``, gives a module, or a pair of it and its
+    inputs. Across ``widths`` it is ``make_model(depth, width)``, or ``make_model(width)`` without
+    depths. Every parameter is then stepped alone: ‖ΔF‖ is compared with ‖F‖, parameters of the head
+    by the loss, and an exponent in d says how far each one is off. Scale initial sizes and
+    multipliers first, then learning rates by the inverse power.
 
-    With ``updates`` each model also takes that many steps of its optimizer, at ``eta`` or the
-    optimizer's own rate, on ``inputs(step)`` where the inputs are a function, on windows of text
-    where they are token ids of our own, and else on the one batch. Followed are the loss, R (the
-    summed weight of what the branches add to all tokens alike) and the cosine between tokens at F;
-    a sentence warns where what is a token's own drowns.
+    With ``updates`` each model also takes that many steps, at ``eta`` or the optimizer's own rate:
+    on ``inputs(step)`` where the inputs are a function, on windows of text where they are our own
+    token ids, else on the one batch. The result has the losses, R (what the branches add to all
+    tokens alike) and the cosine between tokens at F. A sentence warns where R drowns each token's
+    own part.
 
-    With ``noise`` the result has B_noise of the first seed's largest model, measured by its
-    gradients on that many ``sequences``. Without depths and widths it has nothing else, and the
-    verdict says whether B_noise of the whole model is known.
+    With ``noise`` the result has B_noise of the first seed's largest model, by its gradients on
+    that many ``sequences``. Without depths and widths it has nothing else, and the verdict says
+    whether B_noise of the whole model is known.
 
-    ``work`` is that of :func:`~deepnet_theory.cli.experiments.verify`. ``cache`` keeps each seed
-    that is finished as long as the Python files in the folder of the named file are as they were.
-    A function in memory is not kept, and one that cannot be pickled runs in this process. Raises
+    ``work`` is that of :func:`~deepnet_theory.cli.experiments.verify`. ``cache`` keeps a finished
+    seed while the Python files in the folder of the named file stay as they are. A function in
+    memory is not kept, and runs in this process if it cannot be pickled. Raises
     :class:`InputError` for a factory or settings that do not serve.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
@@ -270,7 +268,7 @@ class Family:
 
     def measure(self, place: Depth, seed: int, patterns: bool) -> Stretch:
         """Step one model; with ``patterns`` each of :meth:`Stepped.patterns` alone, too."""
-        with alone(), machine.threads(1), default_dtype(self.dtype):
+        with theirs(self.dtype):
             generator = torch.Generator().manual_seed(seed)
             made = self.factory.seeded(seed, place.get("N"), self.inputs, place.get("d"))
             stepped = Stepped(made, self.step, generator)
@@ -297,21 +295,20 @@ class Family:
 
     def depends_on(self) -> object:
         """As :meth:`Factory.depends_on`."""
-        if self.step.code is None:
-            return None
         beside = (self.step, type(self.inputs).__name__, self.inputs, self.updates, self.eta)
         return self.factory.depends_on("measure", self.dtype, *beside)
 
 
 @contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Within this context tensors are of this type where none is named."""
+def theirs(dtype: torch.dtype) -> Iterator[None]:
+    """Somebody's code runs within, alone and in one thread; unnamed tensors are of this type."""
     before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+    with alone(), machine.threads(1):
+        torch.set_default_dtype(dtype)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
 
 
 # ---- all places and seeds ----

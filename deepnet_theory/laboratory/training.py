@@ -22,7 +22,7 @@ from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.measurement import sized
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
-from deepnet_theory.laboratory.measuring import default_dtype
+from deepnet_theory.laboratory.measuring import theirs
 from deepnet_theory.laboratory.model_steps import FirstStep, first_step, follow
 from deepnet_theory.laboratory.optimum import require_steps
 from deepnet_theory.laboratory.runs import CommonMode, Ended, is_taken, trained, watching
@@ -177,7 +177,7 @@ class Setup:
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
         """One run in one thread; :class:`InputError` for a factory that keeps no contract."""
         where = f"{self.name} at {sized(place)}, lr {rate:g}, seed {seed}"
-        with alone(), machine.threads(1), default_dtype(self.dtype), torch.random.fork_rng():
+        with theirs(self.dtype), torch.random.fork_rng():
             torch.manual_seed(seed)
             try:
                 return self._trained(place, rate, seed, where)
@@ -190,8 +190,6 @@ class Setup:
 
     def depends_on(self, place: Depth) -> object:
         """What a run depends on beside its rate and seed; None where the code is not known."""
-        if self.stepped is not None and self.stepped.code is None:
-            return None
         known = self.factory.depends_on("transfer", self.dtype, self.steps, self.stepped)
         return None if known is None else (known, place)
 

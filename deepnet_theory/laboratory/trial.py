@@ -85,13 +85,6 @@ class Case:
         return next(p for p in self.scheme.parts if p.name == part)
 
     @property
-    def normalises(self) -> bool:
-        """Whether the stream passes a norm in every layer."""
-        if self.scheme is not None:
-            return self.scheme.placement.normalises_sum
-        return self.selection.the_placement.normalises_sum
-
-    @property
     def select(self) -> dict[str, object]:
         """What was selected, as plain data; a scheme's placement has a name, or is its equation."""
         select = self.selection.to_dict()
@@ -109,10 +102,11 @@ class Case:
         """
         if self.scheme is None:
             return True
-        x, branch = self.scheme.placement.coefficients(2.0)
+        where = self.scheme.placement
+        x, branch = where.coefficients(2.0)
         kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
         indexed = any(part.indexed for part in self.scheme.parts)
-        return not indexed and (kept or self.normalises)
+        return not indexed and (kept or where.normalises_sum)
 
     @property
     def eta_factor(self) -> float:

@@ -120,8 +120,8 @@ class Factory:
         return Factory, (self.name, self.function, "", self.code)
 
     def depends_on(self, what: str, dtype: torch.dtype, *beside: object) -> object:
-        """What numbers depend on besides a job's own arguments; None where the code is unknown."""
-        if self.code is None:
+        """What numbers depend on besides a job's own arguments; None where some code is unknown."""
+        if None in (getattr(one, "code", "") for one in (self, *beside)):
             return None
         return what, self.text, self.code, beside, dtype, torch.get_default_device()
 
