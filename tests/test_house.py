@@ -15,7 +15,7 @@ BUDGETS = {
     "(top level)": 125,
     "cli": 1962,
     "definitions": 5320,
-    "laboratory": 4312,
+    "laboratory": 4301,
     "models": 5201,
     "processes": 495,
     "proof": 4037,
