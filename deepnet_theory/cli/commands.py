@@ -295,7 +295,7 @@ def export(verb: Verb, given: Given) -> int:
         text, notes = export_for(for_=given.pop("for", None), **given)
         said = [f"note: {note}" for note in notes]
     else:
-        its = ("for", "lr", "weight_decay", "eps", "betas")
+        its = ("for", "optimizers", "lr", "weight_decay", "eps", "betas")
         refuse(given, "without a MODEL, FILE.py:FACTORY", *its)
         if "depth" not in given:
             raise InputError("Missing option '--depth': the layers of the model, such as 12")

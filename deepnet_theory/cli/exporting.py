@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from deepnet_theory.cli.deriving import export, refuse
 from deepnet_theory.definitions.constants import Architecture
@@ -13,6 +14,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.record import Option
 from deepnet_theory.definitions.selection import Selection
 
+T = TypeVar("T")
 LR = 1e-3
 
 
@@ -20,9 +22,12 @@ def export_for(
     model: str,
     *,
     for_: Annotated[str | None, Option("NAME", "Trainer for a MODEL", folder="trainers")] = None,
-    lr: Annotated[float | None, Option("LR", "Learning rate (0.001)")] = None,
-    weight_decay: Annotated[float | None, Option("WD", "Weight decay of the base")] = None,
-    eps: Annotated[float | None, Option("EPS", "Epsilon of the base")] = None,
+    optimizers: Annotated[
+        str | None, Option("ROLE=NAME,…", "Optimizers by role: hidden=muon,*=adamw")
+    ] = None,
+    lr: Annotated[str | None, Option("LR", "Learning rate (0.001), or muon=LR,adamw=LR")] = None,
+    weight_decay: Annotated[str | None, Option("WD", "Weight decay of the base")] = None,
+    eps: Annotated[str | None, Option("EPS", "Epsilon of the base")] = None,
     betas: Annotated[str | None, Option("B1,B2", "Betas of the optimizer")] = None,
     **given: Any,
 ) -> tuple[str, tuple[str, ...]]:
@@ -45,7 +50,11 @@ def export_for(
         raise InputError(f"a MODEL needs --for; valid are: {', '.join(trainers())}")
     form = choose("trainer", for_, trainers())
     depth, width, heads = (given.pop(name, None) for name in ("depth", "width", "heads"))
-    under = optimizer_named(given.pop("optimizer", "adamw")).name
+    hybrid = _by_name("optimizers", optimizers, str)
+    if isinstance(hybrid, str):
+        raise InputError(f"optimizers {hybrid!r} names no role; give hidden=muon,*=adamw")
+    rest = "adamw" if hybrid is None else hybrid.get("*", "adamw")
+    under = optimizer_named(given.pop("optimizer", rest)).name
     closure = given.pop("closure", None)
     is_read = (one.name for kind in (Selection, Architecture) for one in fields(kind))
     refuse(given, "with a MODEL, which is read", *is_read)
@@ -72,10 +81,23 @@ def export_for(
         patterns = patterns_of(
             whole.module,
             constants,
-            LR if lr is None else lr,
-            eps=eps,
-            weight_decay=weight_decay or 0.0,
-            betas=None if one is None else (one, two),
+            LR if lr is None else _by_name("lr", lr, float),
+            eps=_by_name("eps", eps, float),
+            weight_decay=_by_name("weight-decay", weight_decay, float) or 0.0,
+            optimizers=hybrid,
+            betas=None if one is None else {under: (one, two)},
             inputs=whole.keywords or whole.inputs,
         )
     return form.text(patterns), patterns.remarks
+
+
+def _by_name(what: str, text: str | None, read: Callable[[str], T]) -> T | dict[str, T] | None:
+    """A value, or values by name: ``0.001`` or ``muon=0.02,adamw=0.001``."""
+    try:
+        if text is None or "=" not in text:
+            return None if text is None else read(text)
+        pairs = (pair.partition("=") for pair in text.split(","))
+        return {name.strip(): read(value.strip()) for name, _, value in pairs}
+    except ValueError:
+        valid = "a number, such as 0.001, nor one of each optimizer: muon=0.02,adamw=0.001"
+        raise InputError(f"{what} {text!r} is not {valid}") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import combinations
@@ -161,31 +161,19 @@ def names(*templates: str) -> str:
     return rf"^(module\.|_\w+\.)*({'|'.join(texts)})$"
 
 
-def globs(template: str, parameters: Iterable[str]) -> list[str]:
-    """The widest shell patterns for a name that match no other parameter, wrapped or not.
+def glob(template: str, parameters: Iterable[str]) -> str:
+    """The shell pattern for a name, wrapped or not, that matches no other parameter.
 
-    Raises :class:`Refusal` where there are none.
+    Raises :class:`Refusal` where it would match another one.
     """
-    fits, others, exact = re.compile(names(template)), list[str](), dict[str, None]()
-    for name in parameters:
-        if not fits.match(name):
-            others += _written(name)
-            continue
-        words = zip(template.split("."), name.split("."), strict=True)
-        exact[".".join("[0-9]" * len(own) if word == "#" else word for word, own in words)] = None
-    plain = template.replace("#", "*")
+    plain = "*" + template.replace("#", "*")
     wide = plain.replace(".*.", ".*").replace(".", ".*").replace("**", "*")
-    for found in ([wide], [plain], [*exact]):
-        for ways in ([f"*{text}" for text in found], found):
-            if not any(fnmatchcase(other, way) for other in others for way in ways):
-                return ways
-    raise Refusal(f"no shell pattern matches {template} and no other parameter")
-
-
-def _written(name: str) -> Iterator[str]:
-    """A parameter's name as the modules around it may write it: one wrapped, or all of them."""
-    words = name.split(".")
-    yield name
-    for wrapper in WRAPPERS:
-        yield f"{wrapper}.{name.replace('.', f'.{wrapper}.')}"
-        yield from (".".join([*words[:i], wrapper, *words[i:]]) for i in range(len(words)))
+    for name in parameters:
+        written = (f"{word}.{name.replace('.', f'.{word}.')}" for word in WRAPPERS)
+        found = any(fnmatchcase(other, wide) for other in (name, *written))
+        if found and not re.search(names(template), name):
+            raise Refusal(
+                f"the shell pattern {wide} for {template} matches {name}, too; --for torch "
+                "matches by expressions"
+            )
+    return wide

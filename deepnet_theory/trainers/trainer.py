@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deepnet_theory.definitions.discovery import Folder
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.trainers.patterns import Pattern, Patterns, globs, names
+from deepnet_theory.trainers.patterns import Pattern, Patterns, glob, names
 
 # where the text of a pattern has some of its numbers
 PLACES = {"optimizer": "$optimizer", "eps": "$more", "betas": "$more"}
@@ -95,7 +95,7 @@ class Trainer:
             "role": row.role,
             "optimizer": (self.optimizers or {}).get(row.optimizer, row.optimizer),
             "names": called(row.names),
-            "globs": "\n".join(f'"{g}",' for n in shell for g in globs(n, whole.parameters)),
+            "globs": "\n".join(f'"{glob(n, whole.parameters)}",' for n in shell),
             "more": "\n".join(f"{name}={v!r}," for name, v in more.items() if v is not None),
         }
 

@@ -28,7 +28,7 @@ def model(tmp_path, monkeypatch):
     return "mine.py:make"
 
 
-@pytest.mark.parametrize("trainer", sorted(set(trainers()) - {"automodel"}))
+@pytest.mark.parametrize("trainer", sorted(set(trainers()) - {"automodel", "olmo-core"}))
 def test_the_text_of_a_trainer_is_data_and_the_notes_are_not(cli, model, trainer):
     words = (
         "export",
@@ -61,6 +61,7 @@ def test_the_text_of_a_trainer_is_data_and_the_notes_are_not(cli, model, trainer
     ("words", "code", "says"),
     [
         ("{} --for automodel --weight-decay 0.1", 4, "nemo-automodel 0.7.0 has no eps by pattern"),
+        ("{} --for olmo-core", 4, "the shell pattern *.*weight for #.weight matches 1.layers.0."),
         ("{}", 2, "a MODEL needs --for; valid are: automodel, fairseq2, megatron"),
         ("{} --for torchtitn", 2, "unknown trainer 'torchtitn'"),
         ("{} --for torch --placement pre-ln", 2, "placement was given with a MODEL, which is read"),
@@ -68,6 +69,9 @@ def test_the_text_of_a_trainer_is_data_and_the_notes_are_not(cli, model, trainer
         ("{} --for torch --depth 4,2", 2, "depth '4,2' is not a whole number"),
         ("{} --for torch --betas 0.9", 2, "betas '0.9' are not two numbers"),
         ("{} --for torchtitan --optimizer lamb", 4, "takes adamw, adam by name pattern, and not l"),
+        ("{} --for torch --optimizers muon", 2, "names no role; give hidden=muon,*=adamw"),
+        ("{} --for torch --lr big", 2, "lr 'big' is not a number, such as 0.001, nor one of each"),
+        ("{} --for megatron --optimizers hidden=lion,*=adamw", 4, "by name pattern, and not lion"),
         ("none.py:make --for torch", 2, "none.py"),
         ("mine.py:odd --for torch", 2, "no sum of the form"),
         ("--for torch --optimizer adam --depth 4", 2, "for was given without a MODEL"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,6 +31,7 @@ def blocks(language):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
     text = MODEL.format(tests=str(Path(__file__).parents[1]))
     (tmp_path / "model.py").write_text(text, encoding="utf-8")
     return tmp_path
@@ -61,6 +63,35 @@ def exported(folder, monkeypatch):
     return executed(Path("rule.py").read_text("utf-8"), monkeypatch), model.make(8, 64)[0]
 
 
+def test_the_script_of_the_guide_trains(folder, monkeypatch, capsys):
+    run(blocks("sh")[0])
+    (code,) = (block for block in blocks("python") if block.startswith("# train.py"))
+    for own in ("model", "rule"):
+        monkeypatch.delitem(sys.modules, own, raising=False)
+    exec(code, {})
+    losses = [float(line.split()[1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(losses) == 10 and losses[-1] < losses[0]
+
+
+def test_a_hybrid_gives_muon_the_matrices_and_adamw_the_rest(folder, monkeypatch):
+    run(next(line.strip() for line in blocks("sh") if "--optimizers" in line))
+    import model
+
+    whole, ids = model.make(8, 64)
+    made = executed(Path("rule.py").read_text("utf-8"), monkeypatch)
+    found = {"torch": torch, "model": whole, "rule": made}
+    exec(next(block for block in blocks("python") if "optim.Muon" in block), found)
+    whole(ids).square().mean().backward()
+    left = {p: name for name, p in whole.named_parameters()}
+    for kind, lr in ("muon", 0.02), ("adamw", 0.001):
+        for group in found[kind].param_groups:
+            assert group["lr"] == lr * group["lr_scale"]
+            for p in group["params"]:
+                assert (left.pop(p).startswith("h.") and p.dim() == 2) == (kind == "muon")
+        found[kind].step()
+    assert not left, "every parameter has one optimizer"
+
+
 def rates(optimizer):
     return [group["lr"] for group in optimizer.param_groups]
 
@@ -70,7 +101,6 @@ def test_a_trainer_of_hugging_face_keeps_the_groups(folder, monkeypatch):
     """get_decay_parameter_names regroups the parameters of an optimizer that it makes itself."""
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    monkeypatch.syspath_prepend(str(folder))
     rule, model = exported(folder, monkeypatch)
     rule.initialise(model)
     optimizer = torch.optim.AdamW(rule.parameter_groups(model))
@@ -89,7 +119,6 @@ def test_a_trainer_of_hugging_face_keeps_the_groups(folder, monkeypatch):
 
 
 def test_the_lines_for_lightning_and_nanogpt_keep_the_ratios(folder, monkeypatch):
-    monkeypatch.syspath_prepend(str(folder))
     rule, model = exported(folder, monkeypatch)
     (body,) = (block for block in blocks("python") if "configure_optimizers" in block)
     found = {"torch": torch, "rule": rule}
@@ -110,6 +139,50 @@ def test_the_lines_for_lightning_and_nanogpt_keep_the_ratios(folder, monkeypatch
     assert rates(optimizer) == pytest.approx(before)
 
 
+def test_the_lines_for_nanochat_keep_the_ratios(folder, monkeypatch):
+    """Its loop sets every group's lr to initial_lr times the schedule's multiplier."""
+    rule, model = exported(folder, monkeypatch)
+    (patch,) = (block for block in blocks("diff") if "initial_lr" in block)
+    found = {"torch": torch, "rule": rule, "model": model}
+    exec(re.sub(r"^\+ {4}", "", patch, flags=re.M), found)
+    before = rates(found["optimizer"])
+    for group in found["optimizer"].param_groups:
+        group["lr"] = group["initial_lr"] * 0.25
+    assert rates(found["optimizer"]) == [0.25 * rate for rate in before]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_trains_with_the_groups(folder, monkeypatch):
+    lightning = pytest.importorskip("lightning")
+    rule, model = exported(folder, monkeypatch)
+    rule.initialise(model)
+    (body,) = (block for block in blocks("python") if "configure_optimizers" in block)
+    found = {"torch": torch, "rule": rule}
+    exec(body, found)
+
+    class Module(lightning.LightningModule):
+        steps, configure_optimizers = 4, found["configure_optimizers"]
+
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def training_step(self, ids, _):
+            return self.model(ids).logsumexp(-1).mean()
+
+    quiet = dict.fromkeys(
+        ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+    )
+    trainer = lightning.Trainer(accelerator="cpu", max_steps=2, **quiet)
+    trainer.fit(Module(), torch.utils.data.DataLoader(torch.arange(32).reshape(2, 16)))
+    assert trainer.global_step == 2
+    fresh = rates(torch.optim.AdamW(rule.parameter_groups(model)))
+    last = rates(trainer.optimizers[0])
+    assert [one / two for one, two in zip(last, fresh, strict=True)] == pytest.approx(
+        [last[0] / fresh[0]] * len(fresh)
+    )
+
+
 def flax_names(model):
     """A tree as flax's Llama has it: kernels, scales and embeddings."""
     tree = {}
@@ -127,7 +200,6 @@ def test_optax_steps_each_leaf_with_its_own_numbers(folder, monkeypatch):
     """One step of optax's partition on flax's names: Adam's first, of each leaf's rate and ε."""
     pytest.importorskip("optax")
     jax = pytest.importorskip("jax")
-    monkeypatch.syspath_prepend(str(folder))
     _, model = exported(folder, monkeypatch)
     run(next(block.strip() for block in blocks("sh") if "--for optax" in block))
     (code,) = (block for block in blocks("python") if "optax" in block)

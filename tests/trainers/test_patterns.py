@@ -17,7 +17,7 @@ from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.trainers.patterns import (
     WRAPPERS,
     generalised,
-    globs,
+    glob,
     names,
     patterns_of,
 )
@@ -71,14 +71,20 @@ def test_a_shell_pattern_matches_its_own_names_alone(numbers, wrapper, count):
     known = [name for own in made.values() for name in own]
     for template in known:
         try:
-            patterns = globs(template, numbers)
+            pattern = glob(template, numbers)
         except Refusal:
             continue
         for name in numbers:
             written = name.replace(".", f".{wrapper}." if wrapper else ".", count)
             own = bool(re.search(names(template), name))
-            found = sum(fnmatchcase(written, pattern) for pattern in patterns)
-            assert found == own or (own and wrapper), (patterns, written)
+            assert fnmatchcase(written, pattern) == own, (pattern, written)
+
+
+def test_a_name_that_ends_others_has_no_shell_pattern():
+    numbers = {"norm.weight": 0, "h.0.norm.weight": 1, "h.1.norm.weight": 1}
+    assert glob("h.#.norm.weight", numbers) == "*h.*norm.*weight"
+    with pytest.raises(Refusal, match=r"for norm.weight matches h\.0\."):
+        glob("norm.weight", numbers)
 
 
 def test_layers_that_differ_keep_their_indices():

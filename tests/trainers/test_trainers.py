@@ -1,12 +1,18 @@
 """Each trainer's own rule resolves what is exported for it to the numbers of parameter_groups."""
 
+import re
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
-from matchers import RULES, executed
+from matchers import OWN, RULES, executed
 from models.test_public_models import READ
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    apply_activation_checkpointing,
+)
 from written_models import GPT, Llama, post
 
 import deepnet_theory as dt
@@ -14,7 +20,7 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models import read
 from deepnet_theory.models.applying import is_tied
 from deepnet_theory.sizes.wanted import selection_of
-from deepnet_theory.trainers.patterns import patterns_of
+from deepnet_theory.trainers.patterns import _plain, patterns_of
 from deepnet_theory.trainers.trainer import trainers
 
 IDS = torch.randint(61, (2, 9), generator=torch.Generator().manual_seed(0))
@@ -56,6 +62,17 @@ def exported(name, optimizer="adamw"):
     return model, made, expected
 
 
+def agree(found, expected):
+    """Of every parameter the same numbers; a multiple is rounded once more."""
+    assert found.keys() == expected.keys()
+    for parameter, (optimizer, *numbers) in expected.items():
+        kind, *values = found[parameter]
+        assert kind == optimizer, parameter
+        for value, number in zip(values, numbers, strict=True):
+            close = isinstance(number, float)
+            assert value == (pytest.approx(number, rel=1e-12) if close else number), parameter
+
+
 def cell(name, trainer, optimizer, patch):
     """Equal, or the sentence that refuses it."""
     model, made, expected = exported(name, optimizer)
@@ -63,15 +80,7 @@ def cell(name, trainer, optimizer, patch):
         text = trainers()[trainer].text(made)
     except Refusal as refused:
         return str(refused)
-    found = RULES[trainer](model, text, patch)
-    assert found.keys() == expected.keys()
-    for parameter, numbers in expected.items():
-        kind, *values = found[parameter]
-        assert kind == numbers[0], parameter
-        for value, number in zip(values, numbers[1:], strict=True):
-            multiple = trainer in ("megatron", "automodel") and isinstance(number, float)
-            # a multiple is rounded once more
-            assert value == (pytest.approx(number, rel=1e-12) if multiple else number), parameter
+    agree(RULES[trainer](model, text, patch), expected)
     return "equal"
 
 
@@ -87,6 +96,8 @@ def test_a_trainer_resolves_the_numbers_of_parameter_groups_or_refuses(name, mon
     cells = {trainer: cell(name, trainer, "adamw", monkeypatch) for trainer in RULES}
     assert cells.keys() == trainers().keys()
     assert "has no eps by pattern" in cells.pop("automodel")
+    if (shell := cells.pop("olmo-core")) != "equal":
+        assert re.search("the shell pattern .* matches .*, too", shell)
     assert set(cells.values()) == {"equal"}, cells
 
 
@@ -147,3 +158,37 @@ def test_the_initial_sizes_are_those_of_apply_(name, monkeypatch):
     made.initialise(fresh)
     found = dt.audit(fresh, inputs, constants=c)
     assert found.verdict == "SUPPORTED", found.findings
+
+
+WRAPPED = {
+    "as it is": lambda model: model,
+    "compiled": torch.compile,
+    "checkpointed": lambda model: (
+        apply_activation_checkpointing(
+            model, check_fn=lambda module: not isinstance(module, nn.ModuleList)
+        )
+        or model
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("trainer", OWN)
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - REFUSED))
+def test_a_trainer_s_own_code_resolves_them_too(name, trainer):
+    """Where it is installed, with names as they are and as wrappers change them."""
+    model, made, expected = exported(name, "sgd" if trainer == "automodel" else "adamw")
+    try:
+        text = trainers()[trainer].text(made)
+    except Refusal as refused:
+        assert trainer == "olmo-core" and "shell pattern" in str(refused)
+        return
+    for wrap in WRAPPED.values():
+        whole = wrap(deepcopy(model))
+        found = OWN[trainer](whole, text)
+        wanted = {raw: expected[_plain(raw)] for raw, _ in whole.named_parameters()}
+        for raw, numbers in wanted.items():  # what has no number takes the library's own
+            given = zip(found[raw], numbers, strict=True)
+            found[raw] = tuple(None if number is None else value for value, number in given)
+        agree(found, wanted)
