@@ -49,7 +49,7 @@ def general(lab: Lab) -> Finding:
     return lab.seen(max(found.values()) < 0.05, f"largest distance from the form: {listed(found)}")
 
 
-@CLAIM.correction("their gains are within 30 % of it, with both ends right", SUPPORTED)
+@CLAIM.correction("their gains are within 30 %, with both ends right", SUPPORTED)
 def thirty(lab: Lab) -> Finding:
     found = over_form()
     off = {name: float(abs(values - 1).max()) for name, values in found.items()}

@@ -15,7 +15,7 @@ CLAIM = Claim(
         like the noise, as for every homogeneous update (batch-gain). It is not for others: for
         one of rank one the best rate is three times the formula's and more at a thirtieth of
         B_simple, because a single direction stands out of the noise at a batch smaller by about
-        the number of directions; for an orthogonal one it is 0.84 of it. The norm in B_simple
+        the number of directions; for an orthogonal one by 0.84. The norm in B_simple
         lacks its square.""",
     counterexample="""G of rank one, B = B_simple/30: the best rate is more than three times
         η_max·(1 + 30)^{−1/2}.""",

@@ -14,7 +14,7 @@ CLAIM = Claim(
         estimate that takes weights and updates for orthogonal is too small by 4.4 at β₁ = 0.9:
         an update shares its gradients with those before. The sign's law is too large by a
         fifth: the mean field takes the correlation of two signs for that of the averages, and
-        it is (2/π) arcsin of it. The sources print the sign's square as equal to a root.""",
+        it is (2/π) arcsin of that. The sources print the sign's square as equal to a root.""",
     counterexample="Sign of an average, β₁ = 0.9: 0.84 of √(η/2λ·19).",
     corrected="""RMS² = (η/2λ)·Σ_k E u_t·u_{t+k} over all k: 1 under AdamW, and for the sign of an
         average 1 + 2Σ_{k≥1} (2/π) arcsin β₁^k, 13.3 at β₁ = 0.9.""",

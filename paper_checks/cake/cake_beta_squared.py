@@ -14,8 +14,8 @@ CLAIM = Claim(
     finding="""The sharper bound is right for independent Δθ and hidden widths m ≥ d/2, attention's
         linear branch attains it, and it changes α and β by the constant factors 2^{−1/4} and
         2^{1/4} only (β alone, by 2^{1/2}, under the closure β = 1/α). Both pairs keep the measured
-        update constant in depth (exponents between −0.05 and 0.05); the sharper one moves the
-        output twice as far. That is what a constant means in a bound of this kind: a convention,
+        update constant in depth (exponents between −0.05 and 0.05); the sharper one changes the
+        output twice as much. That is what a constant means in a bound of this kind: a convention,
         not an optimum.""",
     corrected="""Under the same closure α = N^{1/4}, β = (4N)^{−1/4}: a constant factor 2^{−1/4} and
         2^{1/4}, the same exponents.""",
@@ -78,7 +78,7 @@ def constant(lab: Lab) -> Finding:
     return lab.exponent(slopes, 0.0, rivals, what="exponent of ‖ΔF‖/η in N", depths=at)
 
 
-@CLAIM.ours("the sharper constants move the output twice as far", SUPPORTED)
+@CLAIM.ours("the sharper constants change the output twice as much", SUPPORTED)
 def twice(lab: Lab) -> Finding:
     found = updates(lab)
     ratios = {d: found[f"sharper, {d}"] / found[f"published, {d}"] for d in lab.texts()}

@@ -12,8 +12,8 @@ CLAIM = Claim(
     conditions="""built DeepNorm encoders under SGD, text; d = 16 to 128, m = 2d to 8d, 1 to 8
         heads, 8 to 128 layers""",
     finding="""They do not: at every width, hidden width and number of heads tried the update is
-        constant in depth (exponents within 0.02 of 0), and its size does not feel the number of
-        heads. A further question is the size's dependence on the dimensions: ‖ΔF‖/η grows as
+        constant in depth (exponents within 0.02 of 0), and its size does not depend on the number
+        of heads. A further question is the size's dependence on the dimensions: ‖ΔF‖/η grows as
         d^{1.47} from width 16 to 128 under SGD and as (m/d)^{0.11} with the hidden width. So α and
         β may ignore the width, and the learning rate may not.""",
     counterexample="Width 64 instead of 32 at the same α, β, η: ‖ΔF‖ is 2.8 times as large.",

@@ -24,7 +24,7 @@ CLAIM = Claim(
         sublayers alone show no fall: the decay belongs to attention averaging tokens, not to the
         scalar product of the source.""",
     counterexample="""α = 1.2, v = w = 0.9, 64 layers: the formula leaves e^{−62} of the gradient,
-        and 0.2 of it is left on text. Two scalar sublayers with opposite signs at r = 1/2 multiply
+        and 0.2 is left on text. Two scalar sublayers with opposite signs at r = 1/2 multiply
         to 0.6, with equal positive signs to 1.8.""",
     corrected="""Under DeepNorm ‖∂L/∂x_l‖ is the same at all depths up to a few percent. In plain
         Post-LN attention averages the part that differs between tokens away, by ½ ln 2 of its

@@ -21,7 +21,7 @@ CLAIM = Claim(
     counterexample="""Two scalar sublayers whose branches have the sign of their input: ‖∂F/∂θ_1‖ =
         (1 + r)/√(1 + r²)·‖∂F/∂θ_2‖ > ‖∂F/∂θ_2‖.""",
     corrected="""‖∂F/∂θ_i‖ = Θ(‖∂F/∂θ_last of the same kind‖), with a ratio that does not depend on
-        depth under DeepNorm's constants; single draws lie on both sides of it. Between kinds
+        depth under DeepNorm's constants; single draws lie on both sides. Between kinds
         attention's norm is √(1 + d/m) times the feed-forward one's for tokens that are alike.""",
     seconds=4.0,
 )

@@ -17,14 +17,14 @@ CLAIM = Claim(
     finding="""The lemma bounds the branch at any gain of query and key, but the gain does matter
         for its size: with 32 independent tokens gain 4 gives a branch 5.4 times that of equal
         scores, since concentrated scores do not average. For the update the lemma says nothing.
-        Measured on text, query and key move the output by 0.12 % of what the other matrices do
+        Measured on text, query and key change the output by 0.12 % of what the other matrices do
         under DeepNorm and SGD at 256 layers and by 0.44 % under Adam's rule, both falling as
         N^{−1/2}, and by a constant 12 % under LAMB's, whose step does not know the gradient's
         size.""",
     counterexample="""Two orthogonal tokens: equal scores give an average of length √(d/2), scores
         far apart give √d.""",
     corrected="""With independent tokens the branch grows with the gain of query and key, from 1/√n
-        of a token's size to all of it. Their share of the update falls as N^{−1/2} under the rules
+        of a token's size to all. Their share of the update falls as N^{−1/2} under the rules
         of SGD and Adam; under LAMB's it stays constant, of a tenth.""",
     seconds=(18.0, 59),
 )
@@ -53,7 +53,7 @@ def unaffected(lab: Lab) -> Finding:
 
 
 @CLAIM.correction(
-    "independent tokens: the branch has 1/√n of a token's size at gain 0, all of it at a large one",
+    "independent tokens: the branch has 1/√n of a token's size at gain 0, all at a large one",
     SUPPORTED,
 )
 def both_ends(lab: Lab) -> Finding:

@@ -22,7 +22,7 @@ CLAIM = Claim(
         the published constants with a learning rate proportional to N^{−1/2}. At fixed depth the
         difference is a constant that tuning the rate absorbs, which is why practice does not
         notice; at 100 layers it decides which rates train (deepnet-trains).""",
-    counterexample="N = 64 instead of 8: Adam's first step moves the output √8 = 2.8 times as far.",
+    counterexample="N = 64 instead of 8: Adam's first step changes the output 2.8 times as much.",
     corrected="""Under Adam the SGD constants give ‖ΔF‖ = Θ(ηN^{1/2}): either lower η as N^{−1/2} or
         take α = (2N)^{1/2}, β = (2N)^{−1/2}.""",
     seconds=(9.0, 26),

@@ -26,7 +26,7 @@ CLAIM = Claim(
         times larger at 100 layers, beside it DeepNorm's may well look nearly constant in a
         figure. At 10⁻⁴ Post-LN's normalised output can hardly move further: there it is 8 and 5
         times larger.""",
-    counterexample="""100 layers instead of 6, 20 steps at 10⁻⁵: an update moves the output of an
+    counterexample="""100 layers instead of 6, 20 steps at 10⁻⁵: an update changes the output of an
         encoder by 0.0088 a token instead of 0.0022 (√(100/6) = 4.1).""",
     corrected="""Under Adam the updates of DeepNorm grow as N^{1/2}, from the first one on; they are
         constant under SGD, and under Adam with α = (2N)^{1/2}, β = (2N)^{−1/2} (deepnet-adam).""",

@@ -14,8 +14,8 @@ CLAIM = Claim(
     conditions="""built encoder–decoder stacks, one depth varied from 16 to 144 and the other fixed,
         the bound at depths 1 to 8; text and Gaussian tokens, SGD on the matrices""",
     finding="""With the published constants the update is constant in both depths under SGD. But the
-        encoder plays a small part in it: stepped alone it moves the output by a thirteenth of what
-        the decoder does (N = 16, M = 6), and its share falls with M with exponents −0.74 and −0.75,
+        encoder plays a small part in it: stepped alone it changes the output by a thirteenth of the
+        decoder's change (N = 16, M = 6), and its share falls with M with exponents −0.74 and −0.75,
         no slower than the −3/4 of independent directions counted on the way forward and back.
         Counting the amplification once and in the worst case, as the theorem does, keeps the
         encoder needlessly quiet. As an inequality for SGD steps the theorem fails by factors of 3.4

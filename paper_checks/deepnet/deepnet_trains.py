@@ -20,7 +20,7 @@ CLAIM = Claim(
         At 100 layers DeepNorm trains at 10⁻³ (0.44 nats below the byte frequencies after 250 steps,
         plain Post-LN 0.04 above), but at 3·10⁻³, the rate of the 24-layer run, it is as stuck as
         plain Post-LN, which is what an update that grows as N^{1/2} under Adam leads one to expect.
-        A stack of 1,000 layers takes a step that moves its output as far as one of 10 does
+        A stack of 1,000 layers takes a step that changes its output as much as one of 10 does
         (exponent −0.007); its training is not tested, for one step is none.""",
     corrected="""DeepNorm trains without warm-up where plain Post-LN does not, at a rate that under
         Adam has to fall with depth.""",
@@ -65,7 +65,7 @@ def finite(lab: Lab) -> Finding:
     )
 
 
-@CLAIM.ours("and an SGD step moves the output as far as at 10 layers", SUPPORTED)
+@CLAIM.ours("and an SGD step changes the output as much as at 10 layers", SUPPORTED)
 def moves(lab: Lab) -> Finding:
     found = first_steps(lab)
     pairs = zip(found[1000], found[10], strict=True)

@@ -15,7 +15,7 @@ CLAIM = Claim(
     finding="""The first half is seen even at small scale: at 24 layers without warm-up Pre-LN is at
         2.72 nats after 300 steps, and plain Post-LN does not get below the entropy of the byte
         frequencies (3.29). The second half is not tested: it speaks of final results, usually, and
-        width 32 and 400 steps show neither a final result nor what warm-up mends. What they show is
+        width 32 and 400 steps show neither a final result nor what warm-up fixes. What they show is
         that no advantage of Post-LN comes with the equation alone: at the same rate it is even at
         best (2 layers, 10⁻³: +0.003 nats [−0.001, 0.008] behind) and falls behind with the rate (2
         layers at 10⁻²: 0.12) and the depth (4 layers at 3·10⁻³: 0.10).""",

@@ -12,7 +12,7 @@ CLAIM = Claim(
         whole sum by its growing length. Post-Norm unrolls as well, to a sum where x_0 carries
         the product of all the norms' factors.""",
     corrected="""For the stream: x_{t+1} = x_0 + Σ_{k≤t} F_k(Norm(x_k)); for the model's output:
-        Norm of it.""",
+        Norm(x_{t+1}).""",
 )
 
 

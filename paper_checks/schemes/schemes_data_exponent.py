@@ -18,7 +18,7 @@ CLAIM = Claim(
         measured here no such dependence is seen. The exponent that holds one update of Adam
         constant is that of the count of degrees, 1, on text and on Gaussian tokens of every
         correlation: the four lie within 0.05 of each other. And 8 layers end lower at 1 than at 1/2
-        on both texts that were tried, by 0.07 and 0.06 nats, with 3/4 between, so that the least
+        on both texts that were tried, by 0.07 and 0.06 nats, with 3/4 between, so that the lowest
         loss lies at the end of the range and its place is not known for either.""",
     counterexample="""Tokens of correlation 0.9 and text, Adam: branch/N holds the update constant
         on both, with exponents −0.013 and −0.026 from 8 to 64 layers.""",
@@ -26,7 +26,7 @@ CLAIM = Claim(
         branch/N than at branch/√N on both texts.""",
     would_decide="""Trainings at the best rate of each, a from 1/4 to 3/2 in steps of 1/8, at three
         depths and more, on two kinds of data and with the seeds that the part computes: the a of
-        least loss, a parabola's vertex inside the range, differs by more than 1/8, or does not.
+        lowest loss, a parabola's vertex inside the range, differs by more than 1/8, or does not.
         Would not: one depth, one rate for all a, or a difference of losses without the a that each
         is least at.""",
     seconds=30,
@@ -51,7 +51,7 @@ def other(lab: Lab) -> Finding:
     return lab.at_most(lab.mean(one * two), 0.0, what, 0.0)
 
 
-@CLAIM.stated("the exponent with the least loss differs between data", UNDECIDED)
+@CLAIM.stated("the exponent with the lowest loss differs between data", UNDECIDED)
 def least(lab: Lab) -> Finding:
     one, other = trained(lab)
     least_at = [POWERS[int(lost.mean(0).argmin())] for lost in (one, other)]
@@ -60,7 +60,7 @@ def least(lab: Lab) -> Finding:
     spread = ((one[:, 0] - one[:, -1]) - (other[:, 0] - other[:, -1])).std(ddof=1)
     needed = math.ceil((2 * spread / shift) ** 2)
     return lab.undecided(
-        f"of {POWERS} the least loss is at {least_at[0]:g} and at {least_at[1]:g}; a shift of 1/8 "
+        f"of {POWERS} the lowest loss is at {least_at[0]:g} and at {least_at[1]:g}; a shift of 1/8 "
         f"in a is worth {shift:.4f} nats there, and seeds differ by {spread:.4f}: {needed} seeds "
         f"would see it at each depth",
         seeds=needed,

@@ -16,7 +16,7 @@ CLAIM = Claim(
     conditions="""an explicit network of an embedding, two hidden maps and a head behind 1/n, widths
         32 to 256, AdamW on symbols drawn anew from a fixed table, 500 steps: five times 1/(ηλ); the
         upper hidden map's ‖ΔWx‖/‖Wx‖ over the last steps, 8 seeds""",
-    finding="""Half of it is seen. After five times 1/(ηλ) the features' relative update is level in
+    finding="""Half is seen. After five times 1/(ηλ) the features' relative update is level in
         the width at μP's rates if λ is proportional to n, and falls as n^{−0.35} at one λ: the
         independent weight decay is what μP needs, as the source says. But decay does not do it
         without μP's rates: at the same ηλ and one rate for every width the update grows as

@@ -17,9 +17,9 @@ CLAIM = Claim(
     conditions="""Pre-LN stacks of width 32 with a LayerNorm on the queries and keys of every head,
         on text: one sign step at 4 to 256 layers; 4 and 16 layers trained for 100 steps of Adam,
         rates by factors of two, eight seeds""",
-    finding="""Normalised queries and keys take nothing off what depth does: one sign step moves the
-        output as N^{0.63} from 4 to 256 layers with them and without them. Trained for 100 steps at
-        width 32 the best rate falls from 4 to 16 layers, with the
+    finding="""Normalised queries and keys take nothing off what depth does: one sign step changes
+        the output as N^{0.63} from 4 to 256 layers with them and without them. Trained for 100
+        steps at width 32 the best rate falls from 4 to 16 layers, with the
         exponent −0.30 [−0.49, −0.12]. That may well
         appear to transfer: the best point of a grid by factors of two is in doubt by half a step
         either way, which over 4 to 256 layers is an exponent of 0.17, and over neighbouring depths
@@ -33,7 +33,7 @@ CLAIM = Claim(
     would_decide="""Trainings of 4, 16, 64 and 256 layers to a fixed number of tokens, each over
         rates by factors of √2, with the seeds that the part computes: the exponent of the best
         rate, with its interval, lies inside ±1/16 or does not. Would not: the best point of a grid
-        by factors of two, curves that are flat near their least loss, or sizes of activations.""",
+        by factors of two, curves that are flat near their lowest loss, or sizes of activations.""",
     seconds=60,
 )
 SAME = 1 / 16  # what an exponent of the rate may be where it transfers
@@ -42,7 +42,7 @@ RATES = (2e-3, 4e-3, 8e-3, 16e-3)
 STEPS, SEEDS = 100, 8
 
 
-@CLAIM.ours("one update moves the output alike at 4 to 256 layers", REFUTED)
+@CLAIM.ours("one update changes the output alike at 4 to 256 layers", REFUTED)
 def update(lab: Lab) -> Finding:
     return lab.exponent(lab.power(DEPTHS, steps(lab)["normalised"]), 0.0)
 
@@ -130,7 +130,7 @@ def steps(lab: Lab) -> dict[str, Array]:
 
 @once
 def best_rates(lab: Lab) -> Array:
-    """The rate with the least loss at the end of a training, by depth: (seeds, depths)."""
+    """The rate with the lowest loss at the end of a training, by depth: (seeds, depths)."""
     read = {"seed": lab.seed, "seeds": SEEDS, "batch": 4}
     found = []
     for layers in TRAINED:

@@ -89,12 +89,12 @@ Fits = dict[str, "Interval"]
 class AnyWeight:
     """One sublayer at branch weights from 1/64 to 64.
 
-    ``plain`` is ‖∂L/∂W‖·α/λ against its value at weight 1/64, ``mended`` the same with
+    ``plain`` is ‖∂L/∂W‖·α/λ against its value at weight 1/64, ``fixed`` the same with
     √(α² + c²λ₁²λ₂²) in place of α, ``heavy`` its exponent in weights of 4 to 64.
     """
 
     plain: Fits
-    mended: Fits
+    fixed: Fits
     heavy: Fits
 
 
@@ -152,4 +152,4 @@ def judge_branch(
         "with √(α² + c²λ₁²λ₂²) in place of α, for one sublayer at any branch weight", SUPPORTED
     )
     def law(lab: Lab) -> Finding:
-        return lab.within(weighted(lab).mended, 1 - MARGIN, 1 + MARGIN, f"{what}, by the law")
+        return lab.within(weighted(lab).fixed, 1 - MARGIN, 1 + MARGIN, f"{what}, by the law")

@@ -76,7 +76,7 @@ def claims(where: Path | None = None) -> dict[str, Claim]:
             continue
         name = path.stem.replace("_", "-")
         if path != path_of(where, name):
-            raise TypeError(f"{inside}: a claim {name!r} lies in {path_of(where, name)}")
+            raise TypeError(f"{inside}: a claim {name!r} is in {path_of(where, name)}")
         names.append(name)
     return {name: load(where, name) for name in sorted(names)}
 
@@ -252,7 +252,7 @@ def check(
     """Check the claims ``ids`` (all if none is given), each with one thread.
 
     ``progress`` receives the work done, the whole work (both in the seconds that the claims
-    declare) and the claim at hand. ``processes`` share the work (None: one a core), or an
+    declare) and the present claim. ``processes`` share the work (None: one a core), or an
     ``executor`` does it. On Ctrl-C, or where a process dies, what is finished is returned. What
     ``cache`` has of the same code and claims is not checked again, except for checks that failed.
     Raises :class:`InputError` for an unknown id or a seed out of range.

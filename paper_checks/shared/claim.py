@@ -162,7 +162,7 @@ class Claim:
             verdicts, weights = {r.verdict for r in rulings}, {r.weight for r in rulings}
             held = {Verdict.PROVED, Verdict.SUPPORTED}
             corrections = {r.verdict for r in rulings if r.weight is Weight.CORRECTION}
-            mended = bool(self.corrected and corrections and self.counterexample)
+            fixed = bool(self.corrected and corrections and self.counterexample)
             self._need(bool(rulings), "no verdict is recorded")
             self._need(
                 len({r.about for r in rulings}) == len(rulings),
@@ -175,7 +175,7 @@ class Claim:
             )
             self._need(corrections <= held, "a corrected statement must hold")
             self._need(
-                Verdict.REFUTED not in verdicts or mended,
+                Verdict.REFUTED not in verdicts or fixed,
                 "a refuted part needs its counterexample, the corrected statement and its check",
             )
         either = {r.verdict for full in (False, True) for r in self.rulings(full)}

@@ -25,7 +25,7 @@ def derive_selection(selection: Selection) -> Derivation:
 def across_batch(optimizer: str) -> list[dict[str, Any]]:
     """What the package derives in the batch size for an optimizer, a row a role, noise dominant.
 
-    Left out is a row of which the gradient is 0 in every sample: the keys' bias.
+    A row whose gradient is 0 in every sample is left out: the keys' bias.
     """
     table = symbolic.batch_rule(Selection(optimizer=optimizer), symbolic.DOMINANT)
     return [row for row in table.texts if row["refused"] is None and row["role"] != "key-bias"]

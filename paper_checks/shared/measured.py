@@ -15,7 +15,7 @@ RECORD = Path(__file__).parents[1] / "schemes" / "measured.jsonl"
 
 @dataclass(frozen=True)
 class Slope:
-    """One measured exponent of ‖ΔF‖/η in a depth, beside what was predicted of it.
+    """One measured exponent of ‖ΔF‖/η in a depth, beside its prediction.
 
     ``predicted`` is the exponent of great depth, ``here`` what single sublayers predict over the
     measured depths, None where they do not reach. The estimate is None where there is no exponent.

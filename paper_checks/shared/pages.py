@@ -24,8 +24,7 @@ _INTRODUCTION = """\
 
 Each file of these folders, one a source, is a sentence or an equation of that source, or of this
 package ("common"), restated in symbols and checked by a route that does not use it. This table has
-one line for each, to be searched; what was found, with its conditions, stands on the page of its
-source:
+one line for each, to be searched; the page of its source has the finding, with its conditions:
 """
 _HOW = """\
 A claim is half right where a part that its source states is wrong; what this ledger adds, "ours",

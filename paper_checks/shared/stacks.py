@@ -52,7 +52,7 @@ class Net:
         return replace(own_rule((self.stack,), self.alpha, self.beta), eta=self.eta)
 
     def depth(self, layers: int) -> dict[str, int]:
-        """So many layers, under the stack's own symbol."""
+        """The number of layers, under the stack's own symbol."""
         return {self.selection.the_stack.depths[0]: layers}
 
     def trial(self, layers: int, settings: Settings, scale: Scale | None = None) -> Trial:
@@ -338,7 +338,7 @@ def many_per_depth(
 ) -> Arrays:
     """The same of one network at several depths, (seeds, depths) each.
 
-    So many seeds are measured ``at_once``, in a part of the memory; all, unless it is given.
+    ``at_once`` seeds are measured together, in a part of the memory; all, unless it is given.
     """
     found = [
         at_points([(net, depth, lot) for depth in at], quantities, scale)

@@ -15,7 +15,7 @@ CLAIM = Claim(
     conditions="post-LN encoder, first SGD step, 12 to 144 layers; text and Gaussian tokens",
     finding="""Su's comparison is right: on the balanced curve the relative update ‖Δθ‖/‖θ‖ of the
         scaled matrices scales as N^0 for α = 1, N^{−1/4} for the symmetric choice and N^{−1/2} for
-        λ = 1, while all three move the output alike (within a factor 1.6). What he says that may
+        λ = 1, while all three change the output alike (within a factor 1.6). What he says that may
         follow from it for learning is tested separately (su-escape, su-implicit-warmup).""",
     seconds=(11, 82),
 )
@@ -68,7 +68,7 @@ CLAIM.stated("symmetric: in between, as (2N)^{−1/4}", SUPPORTED)(
 )
 
 
-@CLAIM.ours("all three move the output by the same order", SUPPORTED)
+@CLAIM.ours("all three change the output by the same order", SUPPORTED)
 def output(lab: Lab) -> Finding:
     # the seeds' tokens and heads are those of every choice: paired
     far = (36, 108, 324)

@@ -22,7 +22,7 @@ CLAIM = Claim(
         updates are the same at every depth, so how far λ moves depends on η, not on N. At ten times
         that rate single matrices do leave their order in ten steps, by a factor of 50 to 100, at
         every depth, and the loss still falls to 5.2. The order of the three choices is as Su says:
-        α = 1 moves two to four times as far as the symmetric choice, and that as far again as λ =
+        α = 1 moves two to four times as much as the symmetric choice, and that as much again as λ =
         1.""",
     counterexample="""96 layers, SGD of rate 1, ten steps: the mean λ(W_t)/λ(W_0) is 1.08, where
         order one would be a factor 14.""",

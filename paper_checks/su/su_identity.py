@@ -123,7 +123,7 @@ def lost(lab: Lab, net: Net) -> dict[str, Fit]:
 
 
 def kept(lab: Lab, net: Net, s: Settings, *, loss: bool) -> Fit:
-    """The exponent of the mean cosine of output and centred input over tokens, or −log of it."""
+    """The exponent of the mean cosine of output and centred input over tokens, or its −log."""
     columns = []
     for depth in lab.depths():
         lines = []

@@ -15,7 +15,7 @@ CLAIM = Claim(
     conditions="""SGD on the branch matrices, text, 4, 16 and 64 layers, width 32, 10 steps at rate
         1 (full run: also 33 at 0.3 and 30 at 0.1), the drop measured on windows that no step
         sees""",
-    finding="""The symmetric choice does act as a warm-up. The choices are balanced to move the
+    finding="""The symmetric choice does act as a warm-up. The choices are balanced to change the
         output alike, and their first step lowers the loss alike; once the rates of the steps add up
         to 3 the symmetric one is 5 to 11 % behind α = 1, at 0.1, 0.3 and 1 alike, and once they add
         up to 10 the two are even: the lag comes in training, after the first steps, and is made

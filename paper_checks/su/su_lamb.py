@@ -61,7 +61,7 @@ def written(lab: Lab) -> Finding:
 
 
 @CLAIM.correction("with Δθ = −η‖θ‖ sign(g)/√numel it does", SUPPORTED)
-def mended(lab: Lab) -> Finding:
+def fixed(lab: Lab) -> Finding:
     off = max(abs(x - 1) for x in extremes(lab, RULE, 8, f"{WRITTEN}/sqrt(numel(theta))"))
     return lab.seen(off < 0.1, f"within {off:.1e} of η: dead units have no gradient, and no step")
 

@@ -34,7 +34,7 @@ def with_epsilon(lab: Lab) -> Finding:
 
 
 @CLAIM.ours("exact again with α² times the ε on the left", PROVED)
-def mended(lab: Lab) -> Finding:
+def fixed(lab: Lab) -> Finding:
     rounding = max(row["restored"] for row in rows(lab))
     because = f"ε scales as a variance; torch's LayerNorm agrees within {rounding:.0e}"
     return lab.proved(same_root("alpha**2*epsilon", EPSILON) and rounding < 1e-12, because)
@@ -47,7 +47,7 @@ def same_root(on_the_left: object, on_the_right: object) -> bool:
     """Whether LN(αx + F) = LN(x + F/α) where so much is added under the two roots.
 
     LN(z) = c/√(v + ε) with c = z − mean, v = |c|²/3, on rows of 3 entries. For α > 0 it is enough
-    that c scales by α and what stands under the root by α²: no symbolic root has to be simplified.
+    that c scales by α and the square under the root by α²: no symbolic root has to be simplified.
     """
     names = {name: sp.Symbol(name, positive=True) for name in ("alpha", EPSILON)}
     alpha = names["alpha"]

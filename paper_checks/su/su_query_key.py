@@ -134,7 +134,7 @@ def changes(p: Pass, of_scores: bool, eta: float) -> tuple[Tensor, float]:
         if 2.0**-13 < relative < 2.0**-8:
             return per_token(change) / eta, eta
         eta *= 2.0 ** round(log2(2.0**-10 / relative))
-    raise ArithmeticError(f"no step moves the output by 10⁻³ of itself; the last: {relative:g}")
+    raise ArithmeticError(f"no step changes the output by 10⁻³ of itself; the last: {relative:g}")
 
 
 def ratio(p: Pass) -> Tensor:

@@ -8,8 +8,8 @@ from paper_checks.shared.stacks import Net, Pass, backward, per_depth, update_ex
 CLAIM = Claim(
     name="su-root-cause",
     source=f"{SU}, opening and §Increment explosion",
-    statement="""Even with gradients that are put right, deep models are still not easy to train;
-        the root of it is the explosion of the increment, not of the gradient: the deeper the model,
+    statement="""Even with improved gradients, deep models are still not easy to train;
+        the root is the explosion of the increment, not of the gradient: the deeper the model,
         the more its output is perturbed.""",
     conditions="""post-LN with α = λ = (2N)^{−1/2} beside Adam's rule, 12 to 144 layers, width 32,
         one step of SGD or of signs, text and independent tokens""",
@@ -67,7 +67,7 @@ def perturbed(lab: Lab) -> Finding:
 
 
 @CLAIM.stated(
-    "with such gradients deep stacks are still hard to train, and the increment is the root of it",
+    "with such gradients deep stacks are still hard to train, and the increment is the root",
     UNDECIDED,
 )
 def trains(lab: Lab) -> Finding:

@@ -80,7 +80,7 @@ def kept(lab: Lab) -> Finding:
     return lab.exponent(found, 0.0, (("growing", 0.5),))
 
 
-Parts = dict[str, Array]  # the increment, query's and key's share of it, ‖∂L/∂W_k‖
+Parts = dict[str, Array]  # the increment, query's and key's share, ‖∂L/∂W_k‖
 
 
 def conditions(lab: Lab) -> dict[str, tuple[Net, Settings]]:

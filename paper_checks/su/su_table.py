@@ -11,7 +11,7 @@ CLAIM = Claim(
     conditions="""post-LN encoder, branch matrices stepped, 12 to 144 layers (SGD under its own
         rule: 32 to 512), text""",
     finding="""All six constants follow from balance and closure, and each of the three rules keeps
-        its own optimizer's update constant in depth. No rule serves another optimizer by accident
+        its own optimizer's update constant in depth. No rule fits another optimizer by accident
         except one: LAMB's serves SGD, being on SGD's balanced curve. Under Adam, SGD's and LAMB's
         rules let the update grow as N^{1/2}; Adam's rule starves SGD (N^{−1}) and LAMB (N^{−1/2});
         SGD's under LAMB grows as N^{1/4}.""",

@@ -12,21 +12,21 @@ CLAIM = Claim(
     conditions="""W + c·BA of 64 × 64, W frozen, B at 0, A of normal entries of size n^{−1/2}, 4
         tokens; how far the first step of B, the sign of its gradient, moves their outputs along
         the gradient; ranks 4 to 64 (256 in the full run)""",
-    finding="""Right, and the factor decides. With c = 1 a step of B moves the output by r times the
-        rate: its rate must fall as 1/r. With c = α/r one rate serves every rank. With rsLoRA's
-        c = α/√r it must fall as r^{−1/2}, where the tokens are those that made the gradient. The
+    finding="""Right, and the factor decides. With c = 1 a step of B changes the output by r times
+        the rate: its rate must fall as 1/r. With c = α/r one rate works for every rank. With
+        rsLoRA's c = α/√r it must fall as r^{−1/2}, where the tokens are those that made the gradient. The
         package derives the same, and a rate of A that takes no power of the rank.""",
     seconds=3,
 )
 SIDE, TOKENS = 64, 4
 
 
-@CLAIM.stated("factor 1: a step moves the output as r, so that the rate scales as 1/r", SUPPORTED)
+@CLAIM.stated("factor 1: a step changes the output as r, so that the rate scales as 1/r", SUPPORTED)
 def inverse(lab: Lab) -> Finding:
     return lab.exponent(power(lab, 0.0), 1.0, (("√r", 0.5), ("flat", 0.0)))
 
 
-@CLAIM.stated("factor α/r: a step moves the output alike at every rank", SUPPORTED)
+@CLAIM.stated("factor α/r: a step changes the output alike at every rank", SUPPORTED)
 def invariant(lab: Lab) -> Finding:
     return lab.exponent(power(lab, -1.0), 0.0, (("√r", 0.5), ("1/√r", -0.5)))
 

@@ -51,7 +51,7 @@ def best(lab: Lab) -> Finding:
 
 @once
 def alignment(lab: Lab) -> dict[str, Interval]:
-    """The exponents of how far ΔW moves its output beside entries of the same size each."""
+    """The exponents of how far ΔW changes its output beside entries of the same size each."""
     found: dict[str, list[Tensor]] = {}
     for width in widths(lab):
         net = Network(MUP.rates(hidden=-1), width, 16, lab.generator(width))

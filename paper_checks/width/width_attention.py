@@ -11,7 +11,7 @@ CLAIM = Claim(
         random upstream gradients of the scores; one step of sign descent at rate 1/n of query and
         key; heads of size 32 and n/32 of them beside it""",
     finding="""Right where the head grows with the width. Before the step q·k/√k is flat and q·k/k
-        falls as k^{−1/2}, so that only noise stands there; the step moves the scores by √k under
+        falls as k^{−1/2}, so that only noise remains; the step moves the scores by √k under
         1/√k and by 1 under 1/k. Where the heads' number grows and their size does not, both are the
         same up to a constant.""",
     seconds=(5, 20),

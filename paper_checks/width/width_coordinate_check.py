@@ -17,7 +17,7 @@ CLAIM = Claim(
         as well, while its features' change falls as n^{−1/2}. What decides is one role stepped at a
         time, and the change in place of the size.""",
     counterexample="""Table 8 with hidden rates 1/n²: sizes and changes of all activations are flat
-        after two steps; a step of a hidden matrix alone moves its output by 1/n.""",
+        after two steps; a step of a hidden matrix alone changes its output by 1/n.""",
     corrected="""The change of a role's own output in one step of that role is Θ(1) for each
         role.""",
     seconds=(6, 40),
@@ -57,7 +57,7 @@ CLAIM.ours("a lazy parametrization: every size is flat", SUPPORTED)(sizes("lazy"
 
 
 @CLAIM.correction(
-    "stepped alone, a hidden matrix at 1/n² moves its output by 1/n, at 1/n by 1", SUPPORTED
+    "stepped alone, a hidden matrix at 1/n² changes its output by 1/n, at 1/n by 1", SUPPORTED
 )
 def alone(lab: Lab) -> Finding:
     found = {n: exponents(lab, p, adam, [HIDDEN])[HIDDEN] for n, p in POWERS.items() if n != "lazy"}

@@ -17,7 +17,7 @@ CLAIM = Claim(
         stay. The step that gains most takes E^{−1/2} there (width-experts-root), and 1 where the
         signal dominates: then a rate that stays is right under Adam, exactly, since the sign does
         not see that the gradient falls as 1/E. Under SGD it is not: the rate takes E.""",
-    counterexample="""SGD, 4 and 32 experts at one rate: a step moves the output of an expert an
+    counterexample="""SGD, 4 and 32 experts at one rate: a step changes the output of an expert an
         eighth as far.""",
     corrected="""Signal dominant: Adam's rate stays and ε takes 1/E; SGD's rate takes E. Noise
         dominant, degree p: E^{−(1 + p)/2} times that gains most in a step.""",
@@ -78,7 +78,7 @@ def sums() -> tuple[sp.Expr, sp.Expr]:
 
 @once
 def moved(lab: Lab) -> dict[str, Array]:
-    """By seed and number of experts: an expert's gradient, and how far a step moves its output."""
+    """By seed and number of experts: an expert's gradient, and the output change of a step."""
     found: dict[str, list[Array]] = {"adam": [], "sgd": [], "gradient": []}
     for count in COUNTS:
         drawn = (Mixture(count, 1024 * count, 0.0, 8 * lab.seed + k).gradients(1) for k in range(6))

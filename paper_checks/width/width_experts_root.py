@@ -20,7 +20,7 @@ CLAIM = Claim(
         s = 1/64 the geometric middle gains more than both ends for b between 1/53 and 1/3: so
         the issue's three outcomes say that B_noise of its dense matrices was there.""",
     counterexample="""A batch of four times B_noise of the dense matrix, s = 1/16: at √s an expert
-        gains two thirds of what its best rate does, at s^{1/4} 0.96 of it.""",
+        gains two thirds of what its best rate does, at s^{1/4} 0.96.""",
     corrected="""Measure B_noise of both groups (`measure MODEL --noise`): the ratio of their rates
         is ((1 + B_noise/B)/(1 + B_noise,experts/B))^{(1 + p)/2}, p the update's power of g.""",
     seconds=(3, 9),

@@ -27,11 +27,11 @@ CLAIM = Claim(
         columns), which torch calls match_rms_adamw, it moves them as √n: a rate must fall as
         n^{−1/2}. An embedding of n rows is served too by √max(1, rows/columns); a head is not: its
         few rows leave the factor at 1, and the logits move as √n. √(rows/columns) alone of the four
-        serves all three roles at one rate.""",
+        fits all three roles at one rate.""",
     counterexample="""The head under √max(1, rows/columns): from width 128 to 1,024 the move of the
         logits grows by 2.8.""",
-    corrected="""One rate serves the hidden maps and the embedding under √max(1, rows/columns), all
-        roles under √(rows/columns); under √max(rows, columns) the hidden rate is n^{−1/2}.""",
+    corrected="""One rate works for the hidden maps and the embedding under √max(1, rows/columns),
+        all roles under √(rows/columns); under √max(rows, columns) the hidden rate is n^{−1/2}.""",
     seconds=(4, 20),
 )
 FACTORS: dict[
@@ -65,7 +65,7 @@ CLAIM.ours("√max(rows, columns) moves hidden maps as √n", SUPPORTED)(
 )
 
 
-@CLAIM.correction("√(rows/columns) serves all roles", SUPPORTED)
+@CLAIM.correction("√(rows/columns) fits all roles", SUPPORTED)
 def all_roles(lab: Lab) -> Finding:
     found = {role: of(lab, role, "sqrt(rows/columns)") for role in SHAPES}
     return lab.exponent(found, 0.0, RIVALS)

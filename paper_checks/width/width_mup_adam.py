@@ -32,7 +32,7 @@ FLAT = 0.0
 GROWING = (("standard parametrization", 1.0), ("1/√n", 0.5))
 
 
-@CLAIM.stated("Table 8: a step of each role moves its output alike at every width", SUPPORTED)
+@CLAIM.stated("Table 8: a step of each role changes its output alike at every width", SUPPORTED)
 def by_role(lab: Lab) -> Finding:
     found = right(lab)
     return lab.exponent({role: found[role] for role in ROLES}, FLAT, GROWING)

@@ -25,13 +25,13 @@ CLAIM = Claim(
         ε.""",
     conditions="""first steps in an explicit network of an embedding, two hidden maps and a head
         behind a multiplier 1/n; widths 128 to 1,024 (2,048 in the full run), 4 tokens""",
-    finding="""'Non-Adam' is no class: the update decides. 1/n is right for what steps by the sign,
+    finding="""'Non-Adam' is no class: the update decides. 1/n is right for a step of the sign,
         as Lion does. For an update of the matrix's own length, LAMB's or LARS's, it is too small by
         √n, and the hidden maps of a wide model hardly learn. SGD's rates are right in all three
         roles. Adam's ε must fall as 1/n for the embedding and the head too, since their gradients
         do; at the base ε it overtakes them at some width.""",
     counterexample="""LAMB at the base rate over the width: the hidden outputs of width 1,024 move
-        0.36 times as far as those of width 128.""",
+        0.36 times as much as those of width 128.""",
     corrected="""Hidden rates: 1/n for sign-like updates, n^{−1/2} for those of the matrix's length.
         Adam's ε: 1/n for every matrix.""",
     seconds=(5, 30),
@@ -47,8 +47,8 @@ def hidden(lab: Lab, *steps: Step, predicted: float = 0.0) -> Finding:
     return lab.exponent(found, predicted, tuple(r for r in RIVALS if r[1] != predicted))
 
 
-CLAIM.stated("1/n for what steps by the sign", SUPPORTED)(hidden(adam))
-CLAIM.stated("1/n for what steps by the matrix's length", REFUTED)(hidden(lamb))
+CLAIM.stated("1/n for a step of the sign", SUPPORTED)(hidden(adam))
+CLAIM.stated("1/n for a step of the matrix's length", REFUTED)(hidden(lamb))
 CLAIM.correction("there n^{−1/2}: at 1/n the move falls as n^{−1/2}", SUPPORTED)(
     hidden(lamb, lars, predicted=-0.5)
 )
