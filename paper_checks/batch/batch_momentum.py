@@ -12,7 +12,8 @@ CLAIM = Claim(
         constant rate, β₁ = 0.9""",
     finding="""Right for one update, not for a run. The noise that is taken out of one update comes
         back in the next ones, as all of them share their gradients: at its best constant rate
-        SGD with β₁ = 0.9 ends at the loss of SGD without it, within 1 %, and not at a fifth, where a batch larger by 19 ends. So a batch cannot be replaced by an average, and
+        SGD with β₁ = 0.9 ends at the loss of SGD without it, within 1 %, and not at a fifth, where
+        a batch larger by 19 ends. So a batch cannot be replaced by an average, and
         B_noise of a run is not divided by 19.""",
     counterexample="""500 updates, curvature 1/i, noise of variance 3 in every coordinate, B = 1:
         the best losses are 0.537 without an average, 0.537 with β₁ = 0.9 and 0.103 at B = 19.""",

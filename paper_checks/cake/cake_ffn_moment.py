@@ -12,7 +12,8 @@ CLAIM = Claim(
         stacks with Xavier's variance at m = d and m = 4d""",
     finding="""For the variances 2w²/d and v²/m the formula is exact in the mean, for every input of
         length √d and with the true ReLU mask, and ‖z‖ concentrates about it as d^{−1/2}. With the
-        Xavier variance 2/(d + m) that DeepNet's code uses, the branch's share is 2dm/(d + m)²: 0.32 at m = 4d, 0.5 at m = d, as built stacks confirm. The exponents in depth do not
+        Xavier variance 2/(d + m) that DeepNet's code uses, the branch's share is 2dm/(d + m)²:
+        0.32 at m = 4d, 0.5 at m = d, as built stacks confirm. The exponents in depth do not
         depend on that factor.""",
     corrected="""E z_i² = α² + v²w² for variances 2w²/d and v²/m; for Xavier's 2/(d + m) it is α² +
         2dm/(d + m)²·v²w² (0.5 at m = d, 0.32 at m = 4d).""",

@@ -70,7 +70,7 @@ def square(lab: Lab) -> Finding:
     return lab.ratio(found, what)
 
 
-CLAIM.correction("the branch's squared weight v²w²: Xavier's leaves 2dm/(d + m)² of it", SUPPORTED)(
+CLAIM.correction("Xavier's variance multiplies the branch's v²w² by 2dm/(d + m)²", SUPPORTED)(
     branches("forward", "Xavier")
 )
 

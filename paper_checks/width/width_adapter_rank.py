@@ -14,7 +14,8 @@ CLAIM = Claim(
         the gradient; ranks 4 to 64 (256 in the full run)""",
     finding="""Right, and the factor decides. With c = 1 a step of B changes the output by r times
         the rate: its rate must fall as 1/r. With c = α/r one rate works for every rank. With
-        rsLoRA's c = α/√r it must fall as r^{−1/2}, where the tokens are those that made the gradient. The
+        rsLoRA's c = α/√r it must fall as r^{−1/2}, where the tokens are those that made the
+        gradient. The
         package derives the same, and a rate of A that takes no power of the rank.""",
     seconds=3,
 )
