@@ -119,7 +119,7 @@ def derive(
             layers = (parse_depth(sizes[name], selection.the_stack) for name in needed[2:])
             scale = Scale(sizes["width"], sizes["base_width"], *(tuple(n.items()) for n in layers))
         table = jointly(tables) if tables[1:] else tables[0]
-        wide = WidthDerivation(table, scale, factors=tuple(tables))
+        wide = WidthDerivation(table, scale, factors=tuple(tables) if tables[1:] else ())
     elif "depth" in asked:
         # a bad depth is refused before the derivation is made
         values = {} if depth is None else parse_depth(depth, selection.the_stack)
