@@ -20,6 +20,7 @@ from deepnet_theory.definitions.outcome import InputError, UnstableWarning, show
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placement
 from deepnet_theory.definitions.record import (
     ACTIVATIONS,
+    COUNT,
     LARGEST,
     NOT_NEGATIVE,
     OPTIONAL,
@@ -44,7 +45,6 @@ _OF_NORMS = {Role.NORM_GAIN: "norm_gain", Role.NORM_BIAS: "norm_bias"}
 # of no sublayer; "token_embedding" is that of a model whose embedding has no multiplier
 OUTER = ("embedding", "token_embedding", "head", "head_bias", *_OF_NORMS.values())
 OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}, "budget": None}
-COUNT = Within(1, 2**20)
 _INVALID = "the constants are invalid"
 Positive: TypeAlias = Annotated[float, POSITIVE]
 Layers: TypeAlias = Annotated[int, Within(1, 10**6)]

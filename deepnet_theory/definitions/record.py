@@ -176,22 +176,22 @@ GAUSSIAN = "gaussian"
 STEPS = ("matrices", "all")
 ACTIVATIONS = ("relu", "gelu", "silu")
 DEVICES = ("auto", "cpu", "cuda")
-MOST = 2**20  # of whatever is counted: far more than an experiment has
+MOST = 2**20  # of anything that is counted: far more than an experiment has
+COUNT, SEVERAL = Within(1, MOST), Within(2, MOST)
 
 
 @dataclass(frozen=True)
 class Option:
     """What a setting is on the command line: its value's name, what it means, some of its values.
 
-    A whole number has a ``least``; a setting whose ``words`` are ``all`` its values takes no other.
-    A ``folder`` (or several) holds a file for each of its values; a flag may have a ``letter``.
+    A setting whose ``words`` are ``all`` its values takes no other. A ``folder`` (or several)
+    holds a file for each of its values; a flag may have a ``letter``.
     """
 
     metavar: str
     help: str
     words: tuple[str, ...] = ()
     all: bool = True
-    least: int | None = None
     folder: str = ""
     letter: str = ""
 
@@ -223,11 +223,9 @@ def setting(name: str, annotation: Any, default: Any) -> Setting:
 
 
 def require_valid(settings: object) -> None:
-    """Raise :class:`InputError` that restates the first count or word that is not valid."""
+    """Raise :class:`InputError` that restates the first word that is not valid."""
     for one in settings_of(type(settings)):
-        value, least = getattr(settings, one.name), one.option.least
-        if least is not None and (type(value) is not int or not least <= value <= MOST):
-            raise InputError(f"{one.name} {shown(value)} is not a whole number of {least} or more")
+        value = getattr(settings, one.name)
         if one.option.words and one.option.all and value not in one.option.words:
             raise unknown(one.name, value, one.option.words)
 
@@ -257,13 +255,15 @@ class Measurement:
     Raises :class:`InputError` that restates the first bad value.
     """
 
-    width: Annotated[int, Option("D", "Model width", least=2)] = 64
-    heads: Annotated[int, Option("H", "Attention heads", least=1)] = 4
-    tokens: Annotated[int, Option("N", "Tokens a sequence", least=1)] = 32
-    batch: Annotated[int, Option("N", "Sequences a batch", least=1)] = 1
-    seeds: Annotated[int, Option("N", "Independent repetitions", least=2)] = 8
-    draws: Annotated[int, Option("N", "Draws a seed is the mean of", least=1)] = 4
-    ffn_ratio: Annotated[float, Option("R", "Hidden width over width")] = 4.0
+    width: Annotated[int, Option("D", "Model width"), SEVERAL] = 64
+    heads: Annotated[int, Option("H", "Attention heads"), COUNT] = 4
+    tokens: Annotated[int, Option("N", "Tokens a sequence"), COUNT] = 32
+    batch: Annotated[int, Option("N", "Sequences a batch"), COUNT] = 1
+    seeds: Annotated[int, Option("N", "Independent repetitions"), SEVERAL] = 8
+    draws: Annotated[int, Option("N", "Draws a seed is the mean of"), COUNT] = 4
+    ffn_ratio: Annotated[
+        float, Option("R", "Hidden width over width"), Within(1 / LARGEST, 1024)
+    ] = 4.0
     activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
     step: Annotated[str, Option("WHICH", "Step the branch matrices or all parameters", STEPS)] = (
         "matrices"
@@ -274,21 +274,21 @@ class Measurement:
     device: Annotated[str, Option("NAME", "auto, cpu or cuda", DEVICES, all=False)] = "auto"
     dtype: Annotated[str, Option("NAME", "float32 or float64", ("float32", "float64"))] = "float32"
     seed: Annotated[int, Option("S", "Seed of all random draws")] = 0
-    updates: Annotated[int, Option("T", "Also ‖F_T − F_0‖ after T updates", least=1)] = 1
-    eta: Annotated[float, Option("ETA", "Learning rate of those updates")] = 2.0**-10
+    updates: Annotated[int, Option("T", "Also ‖F_T − F_0‖ after T updates"), COUNT] = 1
+    eta: Annotated[
+        float, Option("ETA", "Learning rate of those updates"), Within(1 / LARGEST, 1e30)
+    ] = 2.0**-10
 
     def __post_init__(self) -> None:
+        require(self, Measurement, "a measurement")
         require_valid(self)
         if self.width % self.heads:
             raise InputError(f"width {self.width} is not a multiple of heads {self.heads}")
         require_seed(self.seed)
-        ratio = self.ffn_ratio
-        if type(ratio) not in (int, float) or not 0 < ratio <= 1024:
-            raise InputError(f"ffn-ratio {shown(ratio)} is not a number above 0, up to 1024")
-        if type(self.eta) not in (int, float) or not 0 < self.eta <= 1e30:
-            raise InputError(f"eta {shown(self.eta)} is not a number above 0, up to 1e30")
-        if ratio * self.width < 1:
-            raise InputError(f"ffn-ratio {ratio!r} leaves no hidden unit at width {self.width}")
+        if self.ffn_ratio * self.width < 1:
+            raise InputError(
+                f"ffn-ratio {self.ffn_ratio!r} leaves no hidden unit at width {self.width}"
+            )
         _ = self.correlation
 
     @property

@@ -6,6 +6,7 @@ A scheme has a gain for every matrix, and constants that may depend on the layer
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -127,13 +128,10 @@ def rival_rules(selection: Selection) -> Mapping[str, Rule]:
     """The published rules of SGD, Adam and LAMB for the same network, besides the selected one."""
     rules: dict[str, Rule] = {}
     for name in BEST_KNOWN:
-        if name == selection.optimizer:
-            continue
-        other = replace(selection, optimizer=name, update=None, closure=PUBLISHED)
-        try:
-            rules[name] = table.texts(solve_rule(other))
-        except Refusal:
-            continue
+        if name != selection.optimizer:
+            other = replace(selection, optimizer=name, update=None, closure=PUBLISHED)
+            with suppress(Refusal):
+                rules[name] = table.texts(solve_rule(other))
     return rules
 
 

@@ -32,7 +32,7 @@ BAD = {  # what is typed, and what its one sentence says
     "export --optimizer sgd --depth 8 --ffn-ratio nan": "ffn_ratio",
     "export --optimizer sgd --depth 8 --alpha N": "alpha and beta must be given together",
     "verify --optimizer sgd --alpha 'N*' --beta 1": "cannot be read",
-    "verify --optimizer sgd --seeds 1": "seeds 1 is not",
+    "verify --optimizer sgd --seeds 1": "seeds must be from 2 to 1048576, not 1",
     "verify --optimizer sgd --device tpu": "valid are: auto, cpu, cuda",
     "report --optimizer sgd": "Missing option",
     "export --optimizer sgd --placement pre-ln --depth 8 --alpha N --beta 1": "alpha must be 1, ",
