@@ -87,7 +87,7 @@ def test_an_update_is_checked_at_the_signs_that_it_has(method, sign):
 
 
 def test_what_never_moves_has_no_step_where_an_update_divides_by_its_gradient():
-    inverse = derive(Selection(update="-eta/g"))
+    inverse = derive(Selection(update="-eta/g", closure="complete"))
     assert inverse.verdict is Verdict.PROVED and inverse.rule.entries[0].rate != "1"
 
 
