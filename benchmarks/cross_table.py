@@ -61,7 +61,7 @@ def main() -> None:
         for name in RULES:
             start = time.perf_counter()
             selection = Selection(optimizer=under)
-            rule = rule_of(Selection(optimizer=name))
+            rule = rule_of(Selection(optimizer=name, closure="published"))
             expected = replace(predictions(selection, rule), assumptions=())
             layers = parse_depths(given.depths, selection.the_stack)
             result = verify(selection, rule, expected, layers, settings)

@@ -70,7 +70,7 @@ def row(what: str, selection: Selection, depth: int, settings: Settings) -> str:
     """Measured, predicted and their ratio, as a line of the table."""
     if selection.optimizer in WITHIN and depth < DEEP:
         settings = replace(settings, draws=MORE * settings.draws)
-    case = Case(selection, rule_of(selection), {"N": depth}, settings)
+    case = Case(selection, rule_of(replace(selection, closure="published")), {"N": depth}, settings)
     measured = np.array(measure_model_update(case, draws=settings.draws))
     found = predict_depth(case)["all"]
     logs = t_interval(np.log(measured / np.array(found.values)))
