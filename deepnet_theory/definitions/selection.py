@@ -65,7 +65,7 @@ class Selection:
         str | None,
         Option(
             "NAME",
-            "What picks the rule, or published: the source's; the recommended rule's if not given",
+            "The closure, or published for the source's; the recommended one if not given",
             folder="closures",
         ),
     ] = None
