@@ -10,7 +10,7 @@ Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.width`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.expression import Node
 from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.selection import ACROSS
+from deepnet_theory.definitions.selection import ACROSS, SHAPES
 from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.proof import explicit
 from deepnet_theory.proof.derivation import SCHEMA, Derivation, derive
@@ -33,7 +33,7 @@ from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.table import HEAD, ParameterRow
 from deepnet_theory.sizes.update import FULL, LOW_RANK
-from deepnet_theory.sizes.width import NUMBERS, SHARED, TIED, Scale, WidthTable, texts
+from deepnet_theory.sizes.width import NUMBERS, SHARED, TIED, Scale, WidthTable, jointly, texts
 
 AT_ONE = {"N": 1, "M": 1}  # the depths, where a table in both dimensions is drawn
 MATRICES = "slopes on explicit matrices"
@@ -196,6 +196,25 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
         yield fact(f"{of}/starved", _text(printed.starved), exactly(starved, "its share in depth"))
 
 
+def of_factor(table: WidthTable, factors: Sequence[WidthTable]) -> Iterator[WidthTable]:
+    """What a table of several dimensions prints, as each has it: the powers of its own symbol."""
+    printed, right = ({r.place.known: r for r in t.rows} for t in (table, jointly(factors)))
+
+    def own(row: ParameterRow, symbol: str) -> ParameterRow:
+        sizes: dict[str, Any] = {}
+        others = {"d", *SHAPES.values()} - {symbol} if symbol != "d" else {*SHAPES.values()}
+        for name in NUMBERS:
+            size, expected = (getattr(of[row.place.known], name) for of in (printed, right))
+            if size is not None:
+                sizes[name] = Monomial(tuple(item for item in size.items if item[0] not in others))
+            elif expected is not None:  # else one of the dimensions has none
+                sizes[name] = None
+        return replace(row, **sizes)
+
+    for factor in factors:
+        yield replace(factor, rows=tuple(own(row, factor.symbol) for row in factor.rows))
+
+
 def _text(size: Monomial | None) -> str | None:
     return None if size is None else str(size)
 
@@ -257,9 +276,10 @@ class WidthDerivation(Displayed):
     @cached_property
     def measured(self) -> tuple[Fact, ...]:
         """A fact for every number that the table prints."""
-        first, *others = self.factors or (self.table,)
-        of_others = (one for table in others for one in row_facts(table, None))
-        return (*row_facts(first, self.depth), *of_others)
+        if not self.factors[1:]:
+            return tuple(row_facts(self.table, self.depth))
+        alone = of_factor(self.table, self.factors)
+        return tuple(f for t in alone for f in row_facts(t, self.depth if t.rule else None))
 
     @cached_property
     def verdict(self) -> Verdict:

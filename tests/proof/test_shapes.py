@@ -41,7 +41,7 @@ def test_an_eighth_of_a_power_off_in_any_number_is_refuted(across):
             replace(r, **{number: (getattr(r, number) or ONE) * x**EIGHTH})
             for r in right.table.rows
         )
-        wrong = replace(right, table=replace(right.table, rows=rows), factors=())
+        wrong = replace(right, table=replace(right.table, rows=rows))
         refuted = {f.of for f in wrong.measured if f.verdict is Verdict.REFUTED}
         for row in rows:
             assert any(of.endswith(f"{row.role}/{across}/{number}") for of in refuted), row.role
@@ -68,6 +68,17 @@ def test_every_number_of_a_list_has_its_facts():
     assert of.verdict is Verdict.PROVED
     named = {fact.of for fact in of.measured}
     assert {"encoder/ffn-swiglu@2/8/fc2/rate", "encoder/ffn-swiglu@2/8/fc2/ffn/rate"} <= named
+
+
+def test_an_eighth_of_a_power_off_in_a_list_is_refuted():
+    right = across_("width,ffn")
+    for x in (D, Monomial.of("m")):
+        rows = tuple(
+            replace(r, rate=r.rate * x**EIGHTH) if r.role == "fc2" else r for r in right.table.rows
+        )
+        wrong = replace(right, table=replace(right.table, rows=rows))
+        refuted = [f.of for f in wrong.measured if f.verdict is Verdict.REFUTED]
+        assert refuted and all("/fc2/" in of and of.endswith("rate") for of in refuted)
 
 
 def test_a_router_is_read_as_the_head_is():
