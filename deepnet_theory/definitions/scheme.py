@@ -161,7 +161,7 @@ def scheme(name: str) -> Scheme:
 
 
 def not_exportable(given: Scheme) -> str:
-    """What constants lack of a scheme; no word where they have all of it."""
+    """What constants lack of a scheme; "" where they have everything."""
     lacking = {
         "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
         f"the residual equation {given.equation}": given.named_placement is None,

@@ -84,7 +84,7 @@ def measure(
     ``update`` in eta, g and theta. A learning rate that changes with depth is counted in units of
     the first depth's. F (T tokens, width) is what enters the model's head.
 
-    ``make_model(depth)``, or a text ``FILE.py:FACTORY``, gives a module, or a pair of it and its
+    ``make_model(depth)``, or a text ``FILE.py:FACTORY``, gives a module, or a module and its
     inputs. Across ``widths`` it is ``make_model(depth, width)``, or ``make_model(width)`` without
     depths. Every parameter is then stepped alone: ‖ΔF‖ is compared with ‖F‖, parameters of the head
     by the loss, and an exponent in d says how far each one is off. Scale initial sizes and

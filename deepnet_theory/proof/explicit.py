@@ -165,7 +165,7 @@ class Practised:
         """The share of the parameter that a weight decay of 1 takes in one step.
 
         A decay in the gradient moves the parameter by as much of ‖Δθ‖ as λθ is of g. One beside
-        the update is seen in the update; it is a part of it.
+        the update is seen in the update, as one of its terms.
         """
         length = norms(self._still)
         # beside the gradient's size, and beside the update's: where either would show
@@ -357,7 +357,7 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
 
 
 def of_one(count: int) -> float:
-    """What comes back to one of as many tokens, or experts, each of which has as many samples."""
+    """What comes back to one of as many tokens, or experts, each with as many samples."""
     apart = np.eye(count) - 1 / count  # y - p of a softmax
     return rms(apart @ np.random.default_rng(0).choice((-1.0, 1.0), count)) / count
 

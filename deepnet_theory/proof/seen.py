@@ -1,6 +1,6 @@
 """What explicit sublayers show of an answer, leaf by leaf.
 
-The sublayers stand at the printed rule (:mod:`~deepnet_theory.proof.stack`). No entry of the table
+The sublayers are at the printed rule (:mod:`~deepnet_theory.proof.stack`). No entry of the table
 of sizes enters: the rule alone, the sublayers' own formulas and the optimizer's own expression.
 """
 
@@ -226,7 +226,7 @@ class AtRule:
         def agrees(stated: Leaf) -> bool:
             said = at_depths(stated)
             taken = one.step.hidden(1e-6 * said)
-            if not taken.any():  # a clamp that a scale-free update does not feel
+            if not taken.any():  # a clamp that does not change a scale-free update
                 taken = said / one.step.gradient
             unit = float(self.unit.hidden(1e-6)) or 1.0
             level = taken[0] if self.free else unit
@@ -283,7 +283,7 @@ class AtRule:
     def far(self) -> set[str]:
         """The parts that leave the neighbourhood of the identity: their S·r² grows.
 
-        Where no norm stands on the sum the stream grows with it, and r² counts beside the stream:
+        Where no norm reads the sum the stream grows, and r² counts beside the stream:
         the sum of r²/(1 + l·r²) is a logarithm.
         """
         if not self.selection.the_placement.normalises_sum:

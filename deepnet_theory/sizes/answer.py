@@ -144,7 +144,7 @@ class Answer(Displayed):
         for (part, balancing), roles in dominant.items():
             yield (
                 f"stepped at the same learning rate, the {', '.join(roles)} parameters of the "
-                f"{part} move the output by {ONE / balancing} in units of eta, more than the "
+                f"{part} change the output by {ONE / balancing} in units of eta, more than the "
                 f"matrices that the rule balances: give them the multiplier {balancing}"
             )
 
@@ -214,7 +214,7 @@ def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
         ("self-consistency", squares, row.of.squares(kind)),
     ]
     for order, size in enumerate(row.orders, start=1):
-        meaning = f"what order {order} of an update moves the output by, in units of eta^{order}"
+        meaning = f"output change of order {order} of an update, in units of eta^{order}"
         quantities.append((f"order-{order}", meaning, size))
     for name, meaning, value in quantities:
         yield Consequence(name, meaning, value, part.name, kind.name)
@@ -228,7 +228,7 @@ def share_consequences(rows: Iterable[ParameterRow]) -> Iterator[Consequence]:
         if row.place.kind is Role.SCALED:
             continue
         at = row.place
-        meaning = f"{at.parameter}'s share of the output change (scaled matrices = 1)"
+        meaning = f"{at.parameter}'s output change relative to the scaled matrices"
         name = f"share-{at.parameter}"
         yield Consequence(name, meaning, row.share, at.part, at.sublayer, row.standing)
 
@@ -278,7 +278,7 @@ def _in_words(row: SublayerRow) -> str:
             "learn together"
         )
     if any(rho.exponent(depth) for depth in DEPTHS):
-        return f"{scales}, which one matrix a branch does not feel"
+        return f"{scales}, which changes nothing with one matrix a branch"
     return "rho and every order are of order one"
 
 

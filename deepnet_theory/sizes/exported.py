@@ -1,7 +1,7 @@
 r"""The constants of a rule or a scheme at a depth, and relative to a smaller model, the base.
 
 What a model starts and steps with at a depth are the rule's texts, evaluated. Relative to a base
-that was tuned, each number is the base's own times what the rule makes of it on the way to a width:
+that was tuned, each number is the base's own times its factor by the rule on the way to a width:
 
 .. math:: \mathrm{number}(d) = \mathrm{number}(d_0)\,(d/d_0)^e
 

@@ -1,6 +1,6 @@
 r"""From a selection to its rule: one linear solve in logarithms for each part of the stack.
 
-One update through a scaled matrix moves the output by :math:`\gamma^{1+p}|\theta|^q`, γ the
+One update through a scaled matrix changes the output by :math:`\gamma^{1+p}|\theta|^q`, γ the
 response of the sublayer's output. Balance: the S sublayers of a part together move it by η, each
 by η/S. A matrix that n sublayers use has n times the gradient: its update is :math:`n^p` times as
 large. A closure is one more condition for each kind of sublayer. A part that a later one reads
@@ -32,7 +32,7 @@ class Kind:
     """Sublayers of a part that share α, β and κ.
 
     Until the rule is solved these are symbols of the kind's own, and every size a monomial in
-    them and in ``eta``; :meth:`put` makes the kind at the rule of it.
+    them and in ``eta``; :meth:`put` makes the kind at a rule.
     """
 
     name: str  # "*" where every sublayer of the part behaves alike
@@ -42,7 +42,7 @@ class Kind:
     beta: Monomial
     rate: Monomial  # κ, the learning-rate multiplier of the scaled matrices
     weight: Monomial  # r, the branch beside the identity path
-    moved: Monomial  # what S such sublayers move the output by, in units of the user's η
+    moved: Monomial  # the output change by S such sublayers, in units of the user's η
     relative: Monomial  # ρ = ‖ΔW‖/(η‖W‖) of a scaled matrix
 
     def put(self, values: Mapping[str, Monomial]) -> Kind:
@@ -158,10 +158,10 @@ def default_closure(method: str, of_update: update.Update, law: laws.Law) -> Clo
     gains = laws.common_gains(law.sublayer)
     if not law.has_alpha:
         (response,) = {r.put(gains) for r in law.responses[law.sublayer.scaled[0].name]}
-        # what a step does feels no knob behind a norm within the branch: κ is left to balance
+        # behind a norm within the branch no knob changes a step's effect: κ is left to balance
         name = "unit-residual" if response.exponent("beta") or of_update.q else "complete"
     elif not law.weight.put(gains).exponent("beta"):
-        # before the next case: with α = 1 a branch that does not feel β has no knob left
+        # before the next case: with α = 1 a branch that β does not change has no knob left
         name = "unit-init"
     elif method != "probe":
         name = "parameter-norm"
@@ -440,11 +440,11 @@ class _Problem:
         )
 
     def _normalised(self, part: Part) -> bool:
-        """Whether a norm stands on the stream in every layer, so that it does not grow."""
+        """Whether the stream passes a norm in every layer, so that it does not grow."""
         return any(self.law(s).normalised for s in part.layer)
 
     def _unbounded(self, part: Part) -> bool:
-        """Whether a branch feels the size of a stream that no norm takes back."""
+        """Whether a branch depends on the size of a stream that no norm takes back."""
         added = (self.law(s).added.exponent("stream") for s in part.layer)
         return any(added) and not self._normalised(part)
 

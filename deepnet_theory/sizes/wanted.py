@@ -41,7 +41,7 @@ def wanted(
     """Every rule that a model may follow: of one optimizer, or of each class of them; and schemes.
 
     Each at the model's ``depth``, or at another one.
-    Schemes stand before the rules of the lemma route, DeepNorm among them. Branches that no
+    Schemes come before the rules of the lemma route, DeepNorm among them. Branches that no
     derived rule has a law for are left to the schemes of that form. Raises :class:`Refusal` where
     the stacks that were read are none that the theory speaks of.
     """
@@ -59,7 +59,7 @@ def wanted(
         return [*derived("probe"), *published, *derived("lemma")]
     if without_law(reading):
         return []
-    raise Refusal(f"norms stand in several ways, {reading.said_ways()}: no rule here has them so")
+    raise Refusal(f"norms are set in several ways, {reading.said_ways()}: no rule here has them so")
 
 
 def with_degrees(rule: Wanted) -> Wanted:
@@ -80,7 +80,7 @@ def selection_of(reading: Reading, under: str) -> Selection:
         if s.stream != 1 and not s.around:
             raise Refusal(
                 f"{s.kind} of layer {s.layer} multiplies the stream by {s.stream:.4g}, and no norm "
-                "stands on its sum or around its branch: that is no rule's alpha"
+                "follows its sum or its branch: that is no rule's alpha"
             )
     return Selection(optimizer=under, **reading.select)  # type: ignore[arg-type]
 

@@ -9,8 +9,8 @@ X the maps before are (1, X), the last one is (X, 1). Three conditions fix every
           c\,\eta\,\mathrm{action} = 1,
 
 (F) every activation is Θ(1) at the start; (H) instead, where n_in grows and n_out does not,
-a Θ(1) move of the features moves the output by Θ(1) (n = n_in aligned, its root not); and (U) one
-update moves the output of every role by Θ(1). What comes back to an output of n entries has the
+a Θ(1) move of the features changes the output by Θ(1) (n = n_in aligned, its root not); and (U) one
+update changes the output of every role by Θ(1). What comes back to an output of n entries has the
 size 1/n aligned, its root not: :math:`\delta = c_H\sigma_H` of what reads it, :math:`\gamma =
 c\delta`. Of V tokens, or of E experts, each sees a share of the samples: :math:`\delta = 1/V`.
 The system is linear in logarithms, and unique up to W = cW′ in each role, the *gauge*.
@@ -271,7 +271,7 @@ class WidthTable:
             *(
                 "query and key: rate and epsilon are those after the first step; their first "
                 f"gradient is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
-                "key bias: its gradient is 0 at every width, so that any rate serves",
+                "key bias: its gradient is 0 at every width, so that any rate will do",
             )
             * (in_width or "head" in self.across),
             *self._starved(),
@@ -285,8 +285,8 @@ class WidthTable:
                 alike.setdefault(row.starved, {})[row.role] = None
         for share, roles in alike.items():
             yield (
-                f"starved in depth: {', '.join(roles)} move the output by {share} of what a scaled "
-                f"matrix moves it by. A rate {ONE / share} times as large would move it as far: "
+                f"starved in depth: {', '.join(roles)} change the output by {share} of a scaled "
+                f"matrix's change. A rate {ONE / share} times as large would change it as much: "
                 "that is a choice, which no condition here asks for"
             )
 
