@@ -55,7 +55,7 @@ def seen(table: WidthTable, row: ParameterRow, width: int, backward: float = 1.0
     """The sizes of a row at a width, where the gradient of its outputs has the size δ."""
     at, fixed = {**AT_ONE, table.symbol: width}, explicit.LOGITS
     inputs, outputs = (fixed if n == ONE else round(n.at(**at)) for n in row.place.shape)
-    inputs = 1 if row.place.enters_one_by_one else inputs
+    inputs = 1 if row.place.is_table or not row.place.is_matrix else inputs  # a one-hot vector
     start = None if row.init is None else row.init.at(**at)
     c = (row.multiplier or ONE).at(**at)
     full = table.selection.rank != LOW_RANK

@@ -70,11 +70,6 @@ class Place:
         return self.part, self.sublayer, self.parameter
 
     @property
-    def enters_one_by_one(self) -> bool:
-        """Whether a one-hot vector enters: of an embedding, a gain or a bias."""
-        return self.is_table or not self.is_matrix
-
-    @property
     def reads(self) -> bool:
         """Whether its inputs grow, and its outputs do not."""
         return self.shape[0] != ONE and self.shape[1] == ONE
