@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4301,
     "models": 5201,
     "processes": 495,
-    "proof": 4057,
+    "proof": 4056,
     "report": 2206,
     "runtime": 990,
     "sizes": 5225,

@@ -187,9 +187,8 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             seen = shown.get(name) or exactly(None, "it has none")
             stated, bare = getattr(printed, name), getattr(row, name)
             own = fact(f"{of}/{name}", bare, seen)
-            alone = bare is None or bare.symbols <= {
-                table.symbol
-            }  # the rule in depth has the others
+            # the rule in depth has the other symbols
+            alone = bare is None or bare.symbols <= {table.symbol}
             yield replace(own, stated=_text(stated), holds=own.holds and alone)
         yield fact(f"{of}/refused", row.refused, refused)
         starved = _text(shares.get(place))

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from written_models import GPT, MLP, Stack, pre
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.reading import UNKNOWN
+from deepnet_theory.models.audit import _together
 from deepnet_theory.report.audit import document
 from deepnet_theory.report.text import text
 from deepnet_theory.runtime import build
@@ -355,3 +358,22 @@ def test_a_norm_left_out_in_one_layer_is_named_there():
     alone = dt.audit(model, ids, optimizer="adam")
     assert alone.verdict == "UNDECIDED"
     assert "layer 1 of the decoder: x + branch(x)" in alone.refusal
+
+
+def test_matrices_of_a_role_are_held_against_the_rule_together():
+    """More finely than each alone; without a role, at 0, or left by the rule, it is not held."""
+
+    gains = {"fc1": 1.0, "key": None, UNKNOWN: 1.0}
+
+    def together(off, *others):
+        drawn = [SimpleNamespace(role="fc1", size=off, xavier=1.0, error=0.01) for _ in range(100)]
+        sublayer = SimpleNamespace(stack="encoder", kind="ffn", matrices=[*drawn, *others])
+        wanted = SimpleNamespace(gain=lambda matrix: gains[matrix.role])
+        return _together(*(SimpleNamespace(sublayers=[one]) for one in (sublayer, wanted)))
+
+    far = [
+        SimpleNamespace(role=role, size=size, xavier=1.0, error=0.01)
+        for role, size in ((UNKNOWN, 9.0), ("fc1", 0.0), ("key", 9.0))
+    ]
+    assert together(1.0) and together(1.0, *far)
+    assert not together(1.02) and not together(1.02, *far)
