@@ -1,7 +1,7 @@
 """The numbers of a model's parameters as patterns of their names, and how a trainer takes them.
 
-``layers.#.attention.wq.weight`` is that parameter of every layer. Patterns are resolved on the
-model: each name has what :func:`~deepnet_theory.models.groups.parameter_groups` gives it.
+``layers.#.attention.wq.weight`` is that parameter of every layer. A name has the numbers that
+:func:`~deepnet_theory.models.groups.parameter_groups` gives it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import nn
 
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models.applying import Runs, start_
 from deepnet_theory.models.groups import parameter_groups
 from deepnet_theory.models.places import own_module
@@ -65,22 +65,6 @@ class Patterns:
     lines: tuple[str, ...]
     remarks: tuple[str, ...]
 
-    def resolve(self, given: Iterable[str]) -> dict[str, Pattern]:
-        """The first pattern that is found in each name, wrapped or not.
-
-        Raises :class:`InputError` for a name without a pattern and a pattern without a name.
-        """
-        found, own = {}, list(given)
-        for name in own:
-            fitting = (row for row in self.rows if re.search(names(*row.names), name))
-            if (row := next(fitting, None)) is None:
-                raise InputError(f"no pattern matches the parameter {name!r}")
-            found[name] = row
-        for template in (t for row in self.rows for t in row.names):
-            if not any(re.search(names(template), name) for name in own):
-                raise InputError(f"the pattern {template!r} matches no parameter")
-        return found
-
 
 def patterns_of(model: nn.Module, c: Constants, lr: Any, **given: Any) -> Patterns:
     """The patterns of a fresh model, which is drawn anew.
@@ -107,12 +91,9 @@ def patterns_of(model: nn.Module, c: Constants, lr: Any, **given: Any) -> Patter
     rows = tuple(replace(r, names=names, role=", ".join(roles[r])) for r, names in by_row)
     drawn = generalised({_plain(name): runs for name, runs in starts.items()})
     notes = filter(None, dict.fromkeys((*(str(w.message) for w in said), c.warning, c.condition)))
-    tuned = _of(lr, c.optimizer), _of(decay, c.optimizer), tuple(numbers)
-    made = Patterns(called, _about(c), *tuned, rows, drawn, tuple(lines), tuple(notes))
-    for name, row in made.resolve(numbers).items():
-        if replace(row, names=(), role="") != numbers[name]:
-            raise AssertionError(f"{name} is taken for {row.role}")
-    return made
+    first = rows[0].optimizer
+    tuned = _of(lr, first), _of(decay, first), tuple(numbers)
+    return Patterns(called, _about(c), *tuned, rows, drawn, tuple(lines), tuple(notes))
 
 
 def _of(given: Any, optimizer: str) -> float:
@@ -156,9 +137,8 @@ def _template(name: str, kept: tuple[int, ...] = ()) -> str:
 
 def names(*templates: str) -> str:
     """One expression for parameters: # is an index, and wrappers may come between the words."""
-    words = (re.escape(t).replace(r"\.", r"\.(_\w+\.)*") for t in templates)
-    texts = (t.replace(r"(_\w+\.)*\#", r"\#").replace(r"\#", r"\d+") for t in words)
-    return rf"^(module\.|_\w+\.)*({'|'.join(texts)})$"
+    words = (re.escape(t).replace(r"\.", r"\.(_\w+\.)*").replace(r"\#", r"\d+") for t in templates)
+    return rf"^(module\.|_\w+\.)*({'|'.join(words)})$"
 
 
 def glob(template: str, parameters: Iterable[str]) -> str:
@@ -172,8 +152,5 @@ def glob(template: str, parameters: Iterable[str]) -> str:
         written = (f"{word}.{name.replace('.', f'.{word}.')}" for word in WRAPPERS)
         found = any(fnmatchcase(other, wide) for other in (name, *written))
         if found and not re.search(names(template), name):
-            raise Refusal(
-                f"the shell pattern {wide} for {template} matches {name}, too; --for torch "
-                "matches by expressions"
-            )
+            raise Refusal(f"the shell pattern {wide} for {template} matches {name}, too")
     return wide

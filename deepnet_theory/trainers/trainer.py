@@ -13,8 +13,7 @@ from deepnet_theory.definitions.discovery import Folder
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.trainers.patterns import Pattern, Patterns, glob, names
 
-# where the text of a pattern has some of its numbers
-PLACES = {"optimizer": "$optimizer", "eps": "$more", "betas": "$more"}
+PLACES = {"optimizer": "$optimizer", "eps": "$more", "betas": "$more"}  # in a pattern's text
 STARTS = '''STARTS = [  # standard deviation, mean, and which entries: axis, first, end
 $runs
 ]
@@ -38,9 +37,8 @@ class Trainer:
 
     ``whole`` is a module of Python in which ``$groups`` are texts of ``group``, one a pattern.
     There ``$names`` is an expression, ``$globs`` are shell patterns, ``$more`` are epsilon and
-    betas, where there are any, as arguments; the pattern's fields go by their names.
-    ``optimizers`` has the trainer's names for ours (None: any is taken). ``write`` makes all of the
-    text in place of these.
+    betas as arguments; the pattern's fields go by their names. ``optimizers`` has the trainer's
+    names for ours (None: any is taken). ``write`` makes the whole text in place of these.
     """
 
     version: str
@@ -56,10 +54,8 @@ class Trainer:
         first = patterns.rows[0]
         for row in patterns.rows:
             if self.optimizers is not None and row.optimizer not in self.optimizers:
-                raise Refusal(
-                    f"{self.version} takes {', '.join(self.optimizers)} by name pattern, and not "
-                    f"{row.optimizer}; --for torch takes the groups of any optimizer"
-                )
+                known = f"{self.version} takes {', '.join(self.optimizers)} by name pattern"
+                raise Refusal(f"{known}, and not {row.optimizer}; --for torch takes any optimizer")
             for number, place in PLACES.items():
                 one, other = getattr(first, number), getattr(row, number)
                 if one != other and place not in self.group and self.write is None:
@@ -72,8 +68,8 @@ class Trainer:
     def _module(self, patterns: Patterns) -> str:
         """The rule, lines of the forward pass, the groups and the initial sizes, in Python."""
         texts = [filled(self.group, **self._places(row, patterns)) for row in patterns.rows]
-        own = {"lr": repr(patterns.lr), "weight_decay": repr(patterns.weight_decay)}
-        places = self._places(patterns.rows[0], patterns) | own | {"groups": "\n".join(texts)}
+        places = self._places(patterns.rows[0], patterns) | {"groups": "\n".join(texts)}
+        places |= {"lr": repr(patterns.lr), "weight_decay": repr(patterns.weight_decay)}
         runs = (
             filled("    (\n        $names,\n        $runs,\n    ),", names=called(t), runs=f"{r}")
             for r, t in patterns.starts.items()
