@@ -81,8 +81,7 @@ def audit(
         under, groups = name_and_groups(optimizer, model)
     eager = getattr(model, "_orig_mod", model)  # a compiled model's own code
     whole = eager if isinstance(eager, Made) else made(eager, inputs)
-    # By what it does in one recorded pass and never by names, which lie: a block named as a pre-LN
-    # one computed post-LN.
+    # by what it does and never by names, which lie: a block named pre-LN computed post-LN
     reading = read(whole, roles=roles, progress=progress)
     if given is not None:
         reading = subject.as_asked(reading, given)
@@ -104,8 +103,7 @@ def audit(
     except Refusal as refusal:
         rules, why_not = [], str(refusal)
     result = judge(whole, reading, rules, called, under, groups, why_not, at_depth)
-    if asked is not None:
-        result = replace(result, scheme=asked.name)
+    result = replace(result, scheme=asked.name if asked else None)
     if noise or batch is not None:
         result = replace(result, noise=tuple(_noise(whole, batch, under)))
     of = under or (asked.optimizer if asked else None)

@@ -138,6 +138,8 @@ class Checking:
 SELECT = ("cli.deriving:Instead", Selection)
 OWN = "alpha beta decoder_alpha decoder_beta"
 RUN = (Measurement, Workplace, Show)
+CONSTANTS: tuple[Any, ...] = ("cli.deriving:export", *SELECT, Architecture, Budget)
+CONSTANTS += ("cli.deriving:derive", "cli.exporting:export_for")  # a base; a MODEL's
 
 
 def group(given: Given, kind: type[T]) -> T:
@@ -170,7 +172,8 @@ def measured(verb: Verb, given: Given, **shown: Any) -> int:
         if kept.trouble:
             say(f"warning: {kept.trouble}")
         if kept.taken:
-            say(f"{kept.taken} of {kept.asked} results were cached; --no-cache measures again")
+            said = f"{kept.taken} of {kept.asked} results came from the cache"
+            say(f"{said}; --no-cache measures again")
     if kept is not None and (stopped := getattr(result, "stopped", "")) and not kept.trouble:
         say(f"{stopped}: the same command continues; finished work is kept in {kept.folder}")
     return show.result(result, **shown)
@@ -262,17 +265,7 @@ def check(verb: Verb, given: Given) -> int:
     return measured(claims.check, given, page_of=claims.Checked.table)
 
 
-@command(
-    "cli.deriving:export",
-    *SELECT,
-    Architecture,
-    Budget,
-    "cli.deriving:derive",  # alignment, and the base
-    "cli.exporting:export_for",
-    Show,
-    without="across curve gradient_noise format page",
-    argument="[model]",
-)
+@command(*CONSTANTS, Show, without="across curve gradient_noise format page", argument="[model]")
 def export(verb: Verb, given: Given) -> int:
     """Write the constants of one model as JSON, with where each number came from.
 
@@ -376,14 +369,10 @@ def measure(verb: Verb, given: Given) -> int:
     return measured(verb, given)
 
 
-@command(
-    "cli.experiments:verify",
-    "cli.deriving:export",  # the depth
-    Selection,
-    *RUN,
-    without="across widths form base_heads format page",
-    required="output",
-)
+TAKEN = ("cli.experiments:verify", "cli.deriving:export", Selection)  # export has the depth
+
+
+@command(*TAKEN, *RUN, without="across widths form base_heads format page", required="output")
 def report(verb: Verb, given: Given) -> int:
     """Derive, verify and export in one self-contained HTML page.
 
@@ -391,18 +380,17 @@ def report(verb: Verb, given: Given) -> int:
         report --optimizer sgd -o report.html
         report --optimizer adam --depth 999 -o report.html
     """
-    from deepnet_theory.cli.deriving import derived, subject_of
-    from deepnet_theory.cli.deriving import export as export_at
+    from deepnet_theory.cli import deriving
     from deepnet_theory.report.html import page
     from deepnet_theory.report.one_page import document
 
-    derivation = derived(subject_of(None, given).answer)
+    derivation = deriving.derived(deriving.subject_of(None, given).answer)
     depth, typed = given.pop("depth", None), shlex.join(["deepnet-theory", *sys.argv[1:]])
     at = None if depth is None else parse_depth(depth, derivation.selection.the_stack)
 
     def saved(found: Any) -> str:
         layers = at or dict(found.points[-1].at)
-        constants = export_at(derivation, layers)
+        constants = deriving.export(derivation, layers)
         return page(document(derivation.at(**layers), found, constants, typed))
 
     return measured(verb, {**given, "derivation": derivation}, saved=saved)
@@ -440,10 +428,9 @@ def list_(verb: Verb, given: Given) -> int:
     from deepnet_theory.cli.listing import text
 
     show, what = group(given, Show), given.get("what", "kinds").lower()
-    rows = verb(what)
-    data = {"schema": "deepnet-theory/list/1", "list": what, what: rows}
+    data = {"schema": "deepnet-theory/list/1", "list": what, what: verb(what)}
     as_json = show.format == "json"
-    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text(rows))
+    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text(data[what]))
     return 0
 
 

@@ -37,7 +37,6 @@ FOLDERS: dict[str, tuple[Callable[[], Mapping[str, Any]], str]] = {
 COMPUTED: dict[str, Callable[[Any], Any]] = {  # in place of an attribute of that name
     "scaled": lambda s: [m.name for m in s.scaled],
     "condition": lambda c: ", ".join(f"{left} = {right}" for left, right in c.conditions),
-    "measurement": lambda a: a.measurement or "",
     "recorded": lambda c: c.standing,
     "alpha": lambda s: [f"{p.name}: {p.alpha}" for p in s.parts],
     "gains": lambda s: [f"{p.name} {m}: {g}" for p in s.parts for m, g in p.gains.items()],

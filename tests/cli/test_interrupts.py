@@ -40,7 +40,7 @@ def test_what_was_measured_is_kept_and_the_same_command_goes_on(cli, monkeypatch
         send_at(patch, 3, getattr(signal, name))
         found = cli(*SMALL, *kept, "--depths", "1,2,3", "-o", str(file))
     assert found.code == 130
-    assert f"the same command goes on; what is finished is kept in {kept[1]}" in found.err
+    assert f"the same command continues; finished work is kept in {kept[1]}" in found.err
     assert "interrupted: 2 of 3 depths" in found.out
     assert found.out.splitlines()[-1].startswith("UNDECIDED")
     assert signal.getsignal(getattr(signal, name)) is before
@@ -58,7 +58,7 @@ def test_part_of_a_result_replaces_no_whole_one(cli, monkeypatch, tmp_path):
         with monkeypatch.context() as patch:
             send_at(patch, layers, signal.SIGINT)
             found = cli(*SMALL, "--depths", "1,2", "-o", str(file))
-        assert found.code == 130 and "goes on" not in found.out + found.err
+        assert found.code == 130 and "continues" not in found.out + found.err
     part = json.loads(Path(f"{whole}.partial").read_text(encoding="utf-8"))
     assert whole.read_text() == '{"complete": true}' and part["complete"] is False
     assert not nothing.exists()
