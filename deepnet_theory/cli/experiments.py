@@ -42,6 +42,7 @@ WIDTHS = "64:1024"
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 WIDE_LAYERS = 4  # of what is trained at several widths
 WIDE_TOKENS = 8  # few beside the width
+ONE_RATE = "no factor for the batch"
 RULES = ("rule", "sp")
 RULE = "the rule"  # among its rivals
 
@@ -248,6 +249,7 @@ def transfer(
     closures: Closures = None,
     *,
     widths: Widths = None,
+    batches: Annotated[Many, Option("LIST", "Batches: 4,16,64, on as many sequences each")] = None,
     rules: Annotated[Many, Option("LIST", "Across widths, a curve each: rule, sp", RULES)] = None,
     steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
     rivals: Annotated[bool, Option("", "Also train wrong rules: the test must refute one")] = False,
@@ -266,7 +268,9 @@ def transfer(
     optimizer. Every kind of parameter is trained at its derived multiplier. There is a curve for
     each depth and closure, by default ``complete`` and that of :func:`derive`. With ``widths`` each
     depth is trained at each of them, and the curves are of ``rules``: "rule", relative to the
-    smallest width, and "sp", standard parametrisation at one learning rate.
+    smallest width, and "sp", standard parametrisation at one learning rate. With ``batches`` each
+    size is trained at each of them, on as many sequences: ``steps`` are those of the smallest
+    batch, and rates and decays take the factors of :func:`derive` across batch.
 
     ``rivals`` are wrong rules made from the rule's own table, the same at the smallest size. They
     are trained near its best rate. SUPPORTED also needs a REFUTED rival and a power of 0.8.
@@ -287,10 +291,11 @@ def transfer(
     from deepnet_theory.laboratory import training
     from deepnet_theory.laboratory import transfer as runs
     from deepnet_theory.laboratory.measuring import places_of
-    from deepnet_theory.laboratory.settings import wanted_depths
+    from deepnet_theory.laboratory.settings import parse_widths, wanted_depths
     from deepnet_theory.processes.jobs import split
 
     asked = {**given, "closures": closures, "rules": rules, "text": text, "batch": batch}
+    asked |= {"batches": batches}
     asked |= {"rivals": rivals or None, "plan": plan or None}
     of = dict[str, Any]()
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
@@ -315,8 +320,14 @@ def transfer(
         refuse(asked, "with rivals, which are of one rule", "rules", "closures")
     else:
         refuse(asked, "without rivals", "plan")
-    wanted = wanted_depths([WIDE_LAYERS] if wide and depths is None else depths, stack)
+    sized = wide or batches is not None
+    wanted = wanted_depths([WIDE_LAYERS] if sized and depths is None else depths, stack)
     places = places_of(wanted, widths, stack=stack)
+    if batches is not None:
+        refuse(asked, "with batches, which are several", "batch")
+        several = parse_widths(batches, 2, "batches")
+        places = tuple({**place, "B": size} for place in places for size in several)
+        batch = several[0]
     widest = {"width": places[-1]["d"]} if wide else {}
     settings, work = settings_and_work({"batch": batch or 8, "seeds": seeds, **given, **widest})
     # a worker elsewhere has another folder
@@ -356,10 +367,15 @@ def _models(
     more |= {name: getattr(settings, name) for name in ("heads", "ffn_ratio", "activation")}
     if base is not None:
         more |= {"base": base, "base_heads": settings.heads}
-    layers = ({s: n for s, n in place.items() if s != "d"} for place in places)
-    widths = (place.get("d", settings.width) for place in places)
-    with warnings.catch_warnings(action="ignore", category=outcome.UnstableWarning):
-        return [export(answer, *at, width=d, **more) for *at, d in zip(layers, widths, strict=True)]
+    found: list[Constants] = []
+    for place in places:
+        layers = {s: n for s, n in place.items() if s not in "dB"}
+        sizes = {"width": place.get("d", settings.width)}
+        if "B" in place:  # `settings` have the smallest batch
+            sizes |= {"batch": place["B"], "base_batch": settings.batch}
+        with warnings.catch_warnings(action="ignore", category=outcome.UnstableWarning):
+            found.append(export(answer, layers, **sizes, **more))
+    return found
 
 
 def _trained(
@@ -402,6 +418,11 @@ def _beside(
 
     rule = models(selection)
     found = {name: [wrong(name, c, rule[0]) for c in rule] for name in WRONG}
+    if "B" in places[0]:
+        other = [{**place, "B": course.settings.batch} for place in places]
+        kept_rates = _models(Answer(selection), other, course.settings, base)
+        pairs = zip(kept_rates, rule, strict=True)
+        found[ONE_RATE] = [replace(c, budget=right.budget) for c, right in pairs]
     others: dict[str, tuple[Any, ...]] = {f"alignment {ALIGNMENTS[1]}": (selection, ALIGNMENTS[1])}
     for name in ("sgd", "adam"):
         others[f"the rule of {name}"] = (replace(selection, optimizer=name, update=None),)

@@ -143,8 +143,10 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
     return tuple(dict(zip(stack.depths, depth, strict=True)) for depth in found)
 
 
-def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[int, ...]:
-    """The widths of a text, ``64,128`` or ``64:1024``, each twice the one before, or of a sequence.
+def parse_widths(
+    widths: str | Iterable[object], fewest: int = FEWEST, what: str = "widths"
+) -> tuple[int, ...]:
+    """The widths (or ``what`` it is) of a text, ``64,128`` or ``64:1024``, or of a sequence.
 
     Sorted, once each. Raises :class:`InputError` for anything else, and for less than ``fewest``.
     """
@@ -164,12 +166,12 @@ def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[
         several = listed(widths, one, between)
     if not several:
         raise InputError(
-            f"the widths {written(widths)} cannot be read: valid are whole numbers from 2 to "
+            f"the {what} {written(widths)} cannot be read: valid are whole numbers from 2 to "
             f"{MOST_WIDTH}, such as 64,128,256 or 64:1024"
         )
     if len(several) < fewest:
         raise InputError(
-            f"the widths {written(widths)} give no exponent: {fewest} or more are needed"
+            f"the {what} {written(widths)} give no exponent: {fewest} or more are needed"
         )
     return tuple(several)
 

@@ -100,7 +100,10 @@ class Built:
         """One model on windows of its own, the same under all constants and rates."""
         constants, course = self.constants[depth_key(place)], self.course
         settings, validation = course.settings, course.validation(len(constants.parts))
-        size = settings.batch * settings.tokens * constants.architecture.width
+        sequences, steps = settings.batch, course.steps
+        if (budget := constants.budget) is not None:  # as many sequences in all at each batch
+            sequences, steps = int(budget.batch or sequences), round(steps * budget.steps)
+        size = sequences * settings.tokens * constants.architecture.width
         baseline = entropy(torch.stack([batch.targets for batch in validation]))
         with (
             alone(), torch.random.fork_rng(), machine.threads(machine.fitting_threads(size)),
@@ -113,7 +116,7 @@ class Built:
             taken = list[CommonMode]()
 
             def loss_at(step: int) -> Tensor:
-                windows = corpus.batch(settings.batch, generator_for(seed, f"batch {step}"))
+                windows = corpus.batch(sequences, generator_for(seed, f"batch {step}"))
                 idle = nullcontext(list[CommonMode]())
                 with watching(model, step) if is_taken(step) else idle as found:
                     loss = cross_entropy(model, windows)
@@ -131,7 +134,7 @@ class Built:
                 with torch.no_grad():
                     return fmean(float(cross_entropy(model, batch)) for batch in validation)
 
-            ended = trained(course.steps, loss_at, update, evaluate, baseline)
+            ended = trained(steps, loss_at, update, evaluate, baseline)
         return replace(ended, taken=(*taken,))
 
 

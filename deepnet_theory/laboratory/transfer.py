@@ -164,8 +164,9 @@ def transfer_of(
     if rivals:
         verdict, because, power = certified(closures[0], beside)
     sizes = {"depths": [*map(depth_key, places)], "rates": [*rates]}
-    if "d" in places[0]:
-        sizes["width"] = sorted({place["d"] for place in places})
+    for symbol, what in (("d", "width"), ("B", "batch")):
+        if symbol in places[0]:
+            sizes[what] = sorted({place[symbol] for place in places})
     return Result(
         TRANSFER,
         of=of,
