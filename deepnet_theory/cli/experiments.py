@@ -42,7 +42,6 @@ WIDTHS = "64:1024"
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 WIDE_LAYERS = 4  # of what is trained at several widths
 WIDE_TOKENS = 8  # few beside the width
-ONE_RATE = "no factor for the batch"
 RULES = ("rule", "sp")
 RULE = "the rule"  # among its rivals
 
@@ -418,11 +417,6 @@ def _beside(
 
     rule = models(selection)
     found = {name: [wrong(name, c, rule[0]) for c in rule] for name in WRONG}
-    if "B" in places[0]:
-        other = [{**place, "B": course.settings.batch} for place in places]
-        kept_rates = _models(Answer(selection), other, course.settings, base)
-        pairs = zip(kept_rates, rule, strict=True)
-        found[ONE_RATE] = [replace(c, budget=right.budget) for c, right in pairs]
     others: dict[str, tuple[Any, ...]] = {f"alignment {ALIGNMENTS[1]}": (selection, ALIGNMENTS[1])}
     for name in ("sgd", "adam"):
         others[f"the rule of {name}"] = (replace(selection, optimizer=name, update=None),)

@@ -7,6 +7,7 @@ and a wrong rule takes another factor in its place. Constants here are of one pa
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -47,6 +48,11 @@ def rows(c: Constants) -> Iterator[tuple[Address, ParameterConstants]]:
         yield from (((index, name), p) for name, p in s.parameters.items())
 
 
+def known(c: Constants) -> dict[Address, ParameterConstants]:
+    """The same by address; a parameter that the constants do not name has no factors."""
+    return defaultdict(ParameterConstants, rows(c))
+
+
 def over(p: ParameterConstants, base: ParameterConstants) -> tuple[float, float]:
     """The factors of a gain and a rate over a base's; a gain of 0 has the factor 1."""
     return p.gain / (base.gain or 1.0) or 1.0, p.rate / base.rate
@@ -54,7 +60,7 @@ def over(p: ParameterConstants, base: ParameterConstants) -> tuple[float, float]
 
 def wrong(name: str, c: Constants, base: Constants) -> Constants:
     """What a wrong rule has at the size at which the rule has c."""
-    start = dict(rows(base))
+    start = known(base)
     depth = c.parts[0].layers / base.parts[0].layers
     width, factors = c.architecture.width / base.architecture.width, {}
     for row, p in rows(c):
@@ -75,7 +81,7 @@ def wrong(name: str, c: Constants, base: Constants) -> Constants:
 
 def of_another(c: Constants, base: Constants, other: Constants, its_base: Constants) -> Constants:
     """The same by the factors of another rule, which has ``other`` and ``its_base`` there."""
-    start = dict(rows(its_base))
+    start = known(its_base)
     factors = {row: over(p, start[row]) for row, p in rows(other)}
     each = (x.parts[0].sublayers for x in (c, base, other, its_base))
     sublayers = tuple(
@@ -90,7 +96,7 @@ def with_factors(
     c: Constants, base: Constants, factors: Mapping[Address, tuple[float, float]]
 ) -> Constants:
     """The constants with gains and rates that are the base's times factors."""
-    (part,), start, own, sublayers = c.parts, dict(rows(base)), {}, []
+    (part,), start, own, sublayers = c.parts, known(base), {}, []
     for row, p in rows(c):
         gain, rate = start[row].gain * factors[row][0], start[row].rate * factors[row][1]
         # a step takes the same share of a weight away

@@ -40,26 +40,28 @@ def run(c, rate, course, seed=0):
     return Built("own", {"2": c}, course).train({"N": 2}, rate, seed)
 
 
+def by_hand(c, own, rate, seed, steps, batch):
+    """The validation loss of torch's own Adam on an ordinary model."""
+    corpus, model = own.corpus(), begun(c, own, seed)
+    library = torch.optim.Adam(parameter_groups(model, rate), lr=rate)
+
+    def loss(windows):
+        logits = model(windows.tokens).flatten(0, 1)
+        return torch.nn.functional.cross_entropy(logits, windows.targets.flatten())
+
+    for step in range(steps):
+        library.zero_grad()
+        loss(corpus.batch(batch, generator_for(seed, f"batch {step}"))).backward()
+        library.step()
+    with torch.no_grad():
+        return fmean(float(loss(windows)) for windows in own.validation())
+
+
 def test_a_run_is_what_torchs_own_loop_gives():
-    """Each seed by itself, with torch's own Adam on an ordinary model."""
     c, own = constants(), course(steps=4)
-    corpus = own.corpus()
     for seed in range(2):
-        model = begun(c, own, seed)
-        library = torch.optim.Adam(parameter_groups(model, 1e-2), lr=1e-2)
-
-        def loss(batch, model=model):
-            logits = model(batch.tokens).flatten(0, 1)
-            return torch.nn.functional.cross_entropy(logits, batch.targets.flatten())
-
-        for step in range(4):
-            library.zero_grad()
-            loss(corpus.batch(2, generator_for(seed, f"batch {step}"))).backward()
-            library.step()
-        with torch.no_grad():
-            held = [float(loss(batch)) for batch in own.validation()]
         ended = run(c, 1e-2, own, seed)
-        assert fmean(held) == pytest.approx(ended.value, rel=1e-4)
+        assert ended.value == pytest.approx(by_hand(c, own, 1e-2, seed, 4, 2), rel=1e-4)
     assert len(ended.losses) == 4 and [one.step for one in ended.taken] == [0, 1, 2]
 
 
@@ -117,6 +119,27 @@ def test_finished_runs_are_not_trained_again_and_an_interrupt_keeps_them(monkeyp
     assert result.exit_code == 130 and not json.loads(result.to_json())["complete"]
     shallow, deep = result.closures[0].curves
     assert len(shallow.rates) == 3 and not deep.rates and "0 of 3" in deep.finding
+
+
+def test_batches_are_trained_on_as_many_sequences_at_the_rates_of_the_batch():
+    """A quarter of the steps with four times the windows, each rate with its factor, by hand."""
+    given = {name: TINY[name] for name in ("width", "heads", "tokens", "seeds", "device")}
+    result = dt.transfer(
+        "adam", [2], RATES, closures="complete", batches=[2, 8], steps=8, cache=False, **given
+    )
+    first, large = (curve.depth for curve in result.closures[0].curves)
+    assert (first, large) == ({"N": 2, "B": 2}, {"N": 2, "B": 8})
+    assert result.settings["batch"] == [2, 8]
+    assert [e.variable for e in result.closures[0].exponents] == ["B"]
+    plain = causal(dt.export(dt.Selection(optimizer="adam"), 2, width=16, heads=2))
+    expected = by_hand(plain, course(), 2 * RATES[0], 0, 2, 8)  # √4 is Adam's factor
+    assert result.closures[0].curves[1].values[0][0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_among_the_rivals_over_batches_are_rates_without_the_factor():
+    given = {name: TINY[name] for name in ("width", "heads", "tokens", "seeds", "device")}
+    plan = dt.transfer("adam", [2], RATES, batches=[2, 8], steps=8, rivals=True, plan=True, **given)
+    assert {"one rate for all roles", "the rule of sgd"} <= {*plan.runs}
 
 
 def test_a_model_that_ignores_its_input_never_beats_the_baseline():
