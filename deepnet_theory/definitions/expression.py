@@ -290,7 +290,7 @@ def _convert(
 
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            if not math.isfinite(value):
+            if isinstance(value, float) and not math.isfinite(value):
                 raise refuse("a number is not finite")
             # repr is the shortest decimal that reads back: 0.1 is one tenth and not a binary float
             return Number(Fraction(repr(value)))

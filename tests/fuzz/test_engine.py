@@ -1,7 +1,7 @@
 """Texts of every shape through the parser, the degrees of updates, and own rules."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deepnet_theory.cli.deriving import own_rule
@@ -63,6 +63,7 @@ KNOB = st.sampled_from(ODD) | st.builds(any_text, RANDOM, st.just(DEPTH))
     st.sampled_from(["sgd", "adam", "lamb"]), st.sampled_from(["post-ln", "pre-ln", "res-post-ln"]),
     st.sampled_from(["encoder", "encoder-decoder"]), KNOB, KNOB,
 )  # fmt: skip
+@example("sgd", "post-ln", "encoder", 1, 10**400)  # no float holds it
 def test_every_own_rule_has_exponents_or_is_refused(optimizer, placement, stack, alpha, beta):
     selection = Selection(optimizer=optimizer, placement=placement, stack=stack)
 

@@ -105,7 +105,7 @@ SAME = np.full((4, len(DEPTHS)), RATES[4])
         (best(0.0), {"outside": ["at depth 8 it is not"]}, Verdict.UNDECIDED, None, "depth 8"),
         (BENT, {}, Verdict.SUPPORTED, 16, "inside"),
         # rates of the grid are known to half a step: an interval of no width would be the grid's
-        (SAME, {"slack": [math.log(2) / 2] * 4}, Verdict.UNDECIDED, 8, "is the grid's"),
+        (SAME, {"slack": [math.log(2) / 2] * 4}, Verdict.UNDECIDED, 8, "the grid alone"),
     ],
 )
 def test_a_planted_exponent_is_told_from_transfer(rates, given, verdict, fitted_from, because):
