@@ -201,7 +201,10 @@ class Checked(Displayed):
             changed = "" if result.as_recorded else "  CHANGED"
             lines.append(f"{result.claim.name}: {result.claim.standing}{changed}")
             if result.error:
-                lines.append(f"    failed     {result.error.strip().splitlines()[-1]}")
+                said = result.error.strip().splitlines()
+                where = [line.strip() for line in said if line.strip().startswith("File ")]
+                lines.append(f"    failed     {said[-1]}")
+                lines += [f"               {place}" for place in where[-1:]]
             # Part by part: a sentence of a paper is rarely one statement, and one verdict for all
             # of it would be the worst of its parts, also of those that the source never said.
             recorded = {r.about: r.verdict for r in result.claim.rulings(self.full)}

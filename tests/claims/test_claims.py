@@ -115,6 +115,7 @@ def test_a_failing_check_is_reported_and_a_process_that_dies_ends_the_run(tmp_pa
     bad, good = (checked := check(where=tmp_path, processes=1)).results
     assert good.as_recorded and not bad.as_recorded and checked.exit_code == 1
     assert "broken" in bad.error and bad.verdict is UNDECIDED
+    assert 'a_bad.py", line ' in checked.table()  # where it failed
     write(tmp_path, "a-bad", body="import os; os._exit(3)", seconds=9)
     checked = check(where=tmp_path, processes=2)
     assert checked.exit_code == 3 and "a-bad" in checked.unchecked
