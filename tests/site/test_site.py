@@ -166,6 +166,18 @@ def test_every_page_is_in_the_navigation_or_in_a_gallery():
     assert made - own <= listed | {"decisions/README.md"} and listed <= made
 
 
+def test_white_on_the_header_and_links_on_the_page_have_contrast():
+    """4.5:1 of WCAG 2.2, criterion 1.4.3, by its relative luminance."""
+    css = (ROOT / "docs/site.css").read_text(encoding="utf-8")
+    colours = re.findall(r"--md-(?:primary-fg|typeset-a)-color: #(\w{6})", css)
+    assert len(colours) == 2
+    for colour in colours:
+        shares = [int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+        luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        assert 1.05 / (luminance + 0.05) >= 4.5, colour
+
+
 def test_the_ten_lines_of_the_home_page_print_what_is_below_them(capsys):
     page = (DOCS / "index.md").read_text(encoding="utf-8")
     (code,), (printed,) = (
