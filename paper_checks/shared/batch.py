@@ -9,7 +9,6 @@ from __future__ import annotations
 from paper_checks.shared.later import Array, np, torch
 
 SU = "Su Jianlin, kexue.fm/archives/{} ({})"
-DECADES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)  # B over B_noise
 
 
 def erf(x: Array) -> Array:
