@@ -143,9 +143,9 @@ class Answer(Displayed):
                 roles[row.place.kind.value] = None
         for (part, balancing), roles in dominant.items():
             yield (
-                f"stepped at the same learning rate, the {', '.join(roles)} parameters of the "
-                f"{part} change the output by {ONE / balancing} in units of eta, more than the "
-                f"matrices that the rule balances: give them the multiplier {balancing}"
+                f"At the learning rate of the matrices, the {', '.join(roles)} parameters of the "
+                f"{part} change the output {ONE / balancing} times as much as the matrices do. "
+                f"Give them the multiplier {balancing}."
             )
 
     def to_dict(self) -> dict[str, Any]:
