@@ -1,4 +1,5 @@
 from paper_checks.shared.batch import SU
+from paper_checks.shared.batch import averages as adam_averages
 from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, np, once, sp
 from paper_checks.shared.record import PROVED, REFUTED, SUPPORTED
 
@@ -97,10 +98,10 @@ def averages(lab: Lab) -> tuple[dict[float, Array], dict[float, Array]]:
         found = []
         for ratio in RATIOS:
             source = np.random.default_rng(lab.seed)
-            m, v, along, square = np.zeros(2000), np.zeros(2000), [], []
-            for update in range(6000):
-                g = 1 + source.standard_normal(2000) / np.sqrt(ratio)
-                m, v = b1 * m + (1 - b1) * g, 0.999 * v + 0.001 * g * g
+            along, square = [], []
+            scale = np.sqrt(ratio)
+            drawn = (1 + source.standard_normal(2000) / scale for _ in range(6000))
+            for update, (m, v) in enumerate(adam_averages(drawn, b1, 0.999)):
                 if update >= 4000 and update % 20 == 0:
                     u = m / np.sqrt(v)
                     along.append(u.mean())

@@ -54,7 +54,7 @@ def plain(lab: Lab) -> Finding:
     return lab.ratio(lab.mean(second(lab)), "ε² E softsign² over σ²")
 
 
-@CLAIM.ours("the best rate goes as √B where ε ≪ σ/√B, and as B where ε ≫ it", PROVED)
+@CLAIM.ours("the best rate goes as √B where ε ≪ σ/√B, and as B where ε ≫ it", SUPPORTED)
 def powers(lab: Lab) -> Finding:
     x = np.linspace(-8, 8, 40001)  # the noise of one entry, in units of σ
     density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
@@ -68,7 +68,7 @@ def powers(lab: Lab) -> Finding:
             rates.append((response * density).sum() / (square * density).sum())
         found[epsilon] = float(np.log(rates[1] / rates[0]) / np.log(1.01))
     holds = abs(found[1e-3] - 0.5) < 0.02 and abs(found[1e3] - 1) < 0.02
-    return lab.proved(holds, f"powers of B, integrated: {found}")
+    return lab.seen(holds, f"powers of B, integrated on a grid: {found}")
 
 
 def second(lab: Lab) -> Array:

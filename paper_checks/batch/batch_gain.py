@@ -60,10 +60,14 @@ def thirty(lab: Lab) -> Finding:
 @CLAIM.correction("for entries normal like the noise it is exact, for every degree p", PROVED)
 def exact(lab: Lab) -> Finding:
     s, p, c, k = sp.symbols("s p c k", positive=True)  # s = B_simple/B; y = g + z of variance 1 + s
-    # E[g | y] = y/(1 + s), and U of degree p: E⟨U(y), g⟩ = c (1 + s)^{(p+1)/2 − 1}
+    # normal g − y/(1 + s) and y are independent where they are uncorrelated: E[g | y] = y/(1 + s)
+    g, z = sp.symbols("g z", real=True)
+    product = sp.expand((g - (g + z) / (1 + s)) * (g + z))
+    apart = sp.simplify(product.subs({g * z: 0}).subs({g**2: 1, z**2: s}))
+    # U of degree p: E⟨U(y), g⟩ = E⟨U(y), y⟩/(1 + s) = c (1 + s)^{(p+1)/2 − 1}
     along, square = c * (1 + s) ** ((p + 1) / 2 - 1), k * (1 + s) ** p
     gain, rate = sp.powsimp(along**2 / square), sp.powsimp(along / square)
-    holds = sp.simplify(gain * (1 + s) * k / c**2) == 1
+    holds = apart == 0 and sp.simplify(gain * (1 + s) * k / c**2) == 1
     return lab.proved(bool(holds), f"gain ∝ 1/(1 + s), best rate ∝ {rate * k / c}")
 
 

@@ -27,7 +27,6 @@ BETA, COUNT = 0.9, 500
 @CLAIM.stated("the average's covariance is (1 − β₁)/(1 + β₁) of the gradient's", PROVED)
 def covariance(lab: Lab) -> Finding:
     beta, k = sp.Symbol("beta", positive=True), sp.Symbol("k", integer=True, nonnegative=True)
-    # |β| < 1 is said by a sum to infinity of (β²)^k
     total = (1 - beta) ** 2 / (1 - beta**2)
     partial = sp.summation(((1 - beta) * beta**k) ** 2, (k, 0, 9))
     left = sp.simplify(partial - total * (1 - beta**20))

@@ -1,4 +1,4 @@
-from paper_checks.shared.batch import SU
+from paper_checks.shared.batch import SU, averages
 from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, np, once, sp
 from paper_checks.shared.record import PROVED, REFUTED, SUPPORTED
 
@@ -101,12 +101,11 @@ def runs(lab: Lab) -> dict[tuple[str, float], Array]:
 def simulated(lab: Lab, name: str, decay: float) -> Array:
     """Averaged over the last half of 8/(ηλ) updates; without decay, after FREE updates of START."""
     source, size = np.random.default_rng(lab.seed), 8000
-    m, v, squares = np.zeros(size), np.zeros(size), []
+    squares = []
     weights = 0.0 if decay else START * source.standard_normal(size)
     updates = int(8 / (RATE * decay)) if decay else FREE
-    for update in range(-200, updates):
-        g = source.standard_normal(size)
-        m, v = BETA * m + (1 - BETA) * g, 0.95 * v + 0.05 * g * g
+    drawn = (source.standard_normal(size) for _ in range(200 + updates))
+    for update, (m, v) in enumerate(averages(drawn, BETA, 0.95), -200):
         if update < 0:
             continue
         u = np.sign(m) if name == "sign" else m / np.sqrt(v)

@@ -6,6 +6,8 @@ With U the update of a quadratic loss of curvature H, one update at rate η gain
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from paper_checks.shared.later import Array, np, torch
 
 SU = "Su Jianlin, kexue.fm/archives/{} ({})"
@@ -26,6 +28,16 @@ def normal(seed: int, *shape: int) -> Array:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
+def averages(
+    gradients: Iterable[Array], beta1: float, beta2: float
+) -> Iterator[tuple[Array, Array]]:
+    """Adam's averages of g and of g², from 0 on, after each gradient."""
+    m, v = np.zeros(()), np.zeros(())
+    for g in gradients:
+        m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+        yield m, v
+
+
 def rms_of_adam(
     seed: int,
     beta1: float,
@@ -35,11 +47,9 @@ def rms_of_adam(
     count: int = 32_000,
 ) -> Array:
     """The rms of Adam's update at ε = 0 under gradients mean + z, by groups of entries: (8,)."""
-    m, v = np.zeros(count), np.zeros(count)
     source = np.random.default_rng(seed)
-    for _ in range(updates):
-        g = mean + source.standard_normal(count)
-        m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+    drawn = (mean + source.standard_normal(count) for _ in range(updates))
+    *_, (m, v) = averages(drawn, beta1, beta2)
     return np.asarray(np.sqrt((m * m / v).reshape(8, -1).mean(1)))
 
 
