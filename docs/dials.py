@@ -39,20 +39,30 @@ NAMES = ("learning rate", "weight decay", "coupled decay", "ε", "1 − β", "ra
 SHAPE_TEXT = """
 ## Heads, hidden units, tokens, experts, adapters
 
-`derive --across heads|head-size|ffn|vocab|experts|rank` prints what each role takes as one of
-these grows and the width stays, for any update; `--across width,ffn,experts,batch` multiplies the
-powers. h: heads of one size. k: size of a head (`head-size`). m: hidden units, also of each
-expert. V: tokens of the vocabulary. E: experts; a token takes as many as before. r: rank of an
-adapter BA with no factor in front (with α/r, B takes what A takes under Adam). A role that is not
-in the table takes 1.
+`derive --across heads|head-size|kv-heads|ffn|vocab|experts|top-k|rank` prints what each role takes
+as one of these grows and the width stays, for any update; `--across width,ffn,experts,batch`
+multiplies the powers. A role that is not in the table takes 1.
+
+- h: heads of one size, queries, keys and values alike. k: the size of a head (`head-size`).
+- G: key and value heads (`kv-heads`), at one number of query heads. Each is read by 1/G of these.
+- m: hidden units (`ffn`), also of each expert. Half as wide experts, twice as many, and twice as
+  many for a token: `--across ffn,experts,top-k`, with m halved and E and K doubled.
+- V: tokens of the vocabulary.
+- E: experts; a token takes as many as before. K: experts for a token (`top-k`), whose gates add up
+  to one. A shared expert sees every token, as a dense feed-forward does: it takes 1 in E and in K.
+- r: rank of an adapter BA with no factor in front (with α/r, B takes what A takes under Adam).
+
+Rows and columns of a matrix grow apart in these only: in `ffn` for fc1, gate and fc2, in `heads`,
+`head-size` and `kv-heads` for attention, in `vocab`, in `rank`, and in `experts` for the router. So
+Muon's factor of the shape and LAMB's norms are in the table.
 
 A map that gathers what grew, such as fc2, starts as 1/m. Aligned moves of all its inputs by one
 then change its output by one. A start of m^(−1/2) is in use too: `--alignment none`. Each expert
 and each token sees its share of the batch, so that their gradients fall, and ε with them. SGD
 makes up for that in the rate, Adam and Muon do not need to. The powers are those of a batch above
 B_noise. `--across experts,batch` has those below: there a group that sees the share s of the
-tokens takes s^((1+p)/2) besides, p the power of g in the update, which is √s under Adam and Muon
-and s under SGD. B_noise by group says which it is
+tokens, K/E for an expert, takes s^((1+p)/2) besides, p the power of g in the update. That is √s
+under Adam and Muon and s under SGD. B_noise by group says which it is
 ([measured](findings/width/README.md#width-experts-root)).
 
 Across the width a router is read as the head is: initial size 1/d, learning rate 1/d under Adam.

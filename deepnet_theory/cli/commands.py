@@ -188,8 +188,9 @@ def derive(verb: Verb, given: Given) -> int:
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
     With --across batch: what rates, decays, epsilon and 1 - beta are multiplied by. With --across
-    heads, head-size, ffn, vocab, experts or rank: the same as heads, their size, hidden units,
-    tokens, experts or the rank of an adapter grow.
+    heads, head-size, kv-heads, ffn, vocab, experts, top-k or rank: the same as heads, their size,
+    key and value heads, hidden units, tokens, experts, experts for a token or the rank of an
+    adapter grow.
 
     Examples:
         derive --optimizer adam --depth 200 --format latex

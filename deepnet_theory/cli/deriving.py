@@ -74,9 +74,9 @@ def derive(
     puts the head's factor into the forward pass, "weights" into its initial size. With ``width``
     and ``base_width`` (across both: the depths too) each size is also a number, relative to the
     base model. "batch" in ``across`` gives the multipliers of rate, decays, ε and memory in the
-    batch size B, where ``gradient_noise`` is "dominant" or "none". "heads", "ffn" (hidden units),
-    "vocab", "experts" and "rank" (of an adapter) give what every role takes as one of them grows
-    alone. Exponents of a list add.
+    batch size B, where ``gradient_noise`` is "dominant" or "none". "heads", "kv-heads", "ffn"
+    (hidden units), "vocab", "experts", "top-k" (experts for a token) and "rank" (of an adapter)
+    give what every role takes as one of them grows alone. Exponents of a list add.
 
     Raises :class:`InputError` for bad input and :class:`Refusal` where no rule exists.
 

@@ -23,7 +23,8 @@ from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 METHODS = ("probe", "lemma")
 ACROSS = ("width", "both")  # dimensions beside the depth alone
 # what grows within a model of one width, and its symbol
-SHAPES = {"heads": "h", "head-size": "k", "ffn": "m", "vocab": "V", "experts": "E", "rank": "r"}
+SHAPES = {"heads": "h", "head-size": "k", "kv-heads": "G", "ffn": "m", "vocab": "V"}
+SHAPES |= {"experts": "E", "top-k": "K", "rank": "r"}
 ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet
 GRADIENT_NOISE = ("dominant", "none")  # of a batch's gradient beside its mean
 RANKS = ("low", "full")  # of a gradient: of fewer tokens than the width, or of as many

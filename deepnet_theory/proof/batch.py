@@ -38,7 +38,7 @@ from deepnet_theory.proof.witness import Array, rms
 from deepnet_theory.sizes.batch import DOMINANT, POWERS, BatchTable, degree
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.table import ParameterRow
-from deepnet_theory.sizes.width import SHARED, texts
+from deepnet_theory.sizes.width import share, texts
 
 BATCHES = (1, 4, 16)
 SHAPE, DRAWS, REPLICAS = (4, 6), 1 << 10, 4  # draws of each of the replicas
@@ -287,15 +287,17 @@ class BatchDerivation(Displayed):
         B of a token's or an expert's row is its share of the batch.
         """
         powers, rows = {row.place.known: row for row in self.table.rows}, list[ParameterRow]()
-        for row in self.wide.table.rows if self.wide else ():
-            own, gradient = powers[row.place.known], row.gradient or Monomial()
-            share = Monomial.from_powers({x: gradient.exponent(x) for x in SHARED.values()})
+        if self.wide is None:
+            return ()
+        table = self.wide.table
+        for row in table.rows:
+            own, seen = powers[row.place.known], share(table.across, row.place)
             numbers: dict[str, Any] = {}
             for name in POWERS:
                 size, by = getattr(row, name), getattr(own, name)
                 if size and by:
-                    updates = share if "decay" in name else Monomial()  # as many, of fewer samples
-                    numbers[name] = size * by.put({"B": Monomial.of("B") * share}) / updates
+                    updates = seen if "decay" in name else Monomial()  # as many, of fewer samples
+                    numbers[name] = size * by.put({"B": Monomial.of("B") * seen}) / updates
             rows.append(replace(row, **numbers))
         return tuple(rows)
 

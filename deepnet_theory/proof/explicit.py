@@ -362,6 +362,30 @@ def of_one(count: int) -> float:
     return rms(apart @ np.random.default_rng(0).choice((-1.0, 1.0), count)) / count
 
 
+def of_group(count: int, *, aligned: bool) -> float:
+    """What comes back to one of as many key-value heads, of a fixed number of query heads.
+
+    Aligned is an output matrix after a step along what the heads put out, which is alike in a
+    group; else it is drawn.
+    """
+    draw, readers = np.random.default_rng(0), 2 * WIDTHS[-1] // count
+    signs = draw.choice((-1.0, 1.0), (DRAWS, count, 1 if aligned else readers))
+    return rms(np.broadcast_to(signs, (DRAWS, count, readers)).sum(axis=-1))
+
+
+def routed(chosen: int, aligned: bool = True) -> tuple[float, float]:
+    """Of as many experts that a token takes: what comes back to one, and the size of their average.
+
+    Aligned outputs are alike, others have signs of their own.
+    """
+    draw = np.random.default_rng(0)
+    scores = draw.normal(size=(64, 2 * WIDTHS[-1])) / 8
+    gates = np.exp(scores) * (scores >= np.sort(scores)[:, [-chosen]])
+    gates /= gates.sum(axis=1, keepdims=True)
+    outputs = 1.0 if aligned else draw.choice((-1.0, 1.0), gates.shape)
+    return rms(gates.mean(axis=0)), rms((gates * outputs).sum(axis=1))
+
+
 def slope(sizes: Mapping[int, float]) -> float:
     """The slope of the logarithm of a size in that of its argument, by least squares."""
     logs = np.log2(list(sizes)), np.log2(list(sizes.values()))

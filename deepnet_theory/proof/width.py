@@ -68,6 +68,12 @@ def slopes(table: WidthTable, row: ParameterRow, reader: ParameterRow) -> dict[s
     """The slopes of a row's sizes behind what reads its outputs, and sends δ back."""
 
     def back(width: int) -> float:
+        if table.across == "kv-heads":
+            return explicit.of_group(width, aligned=table.alignment == FULL)
+        if table.across == "top-k":
+            size = reader.init.at(**{table.symbol: width}) if reader.init else 0.0
+            c = (row.multiplier or ONE).at(**{table.symbol: width})
+            return explicit.routed(width)[0] * (size if row.place.averaged == ONE else 1 / c)
         if table.across in SHARED:
             return explicit.of_one(width)
         return 1.0 if row.place.shape[1] == ONE else seen(table, reader, width).back
@@ -80,7 +86,8 @@ class OfRow:
 
     def __init__(self, table: WidthTable, row: ParameterRow) -> None:
         self.table, self.row = table, row
-        self.head = head = row if table.across in SHARED else table.reader(row.place)
+        alone = table.across in ("kv-heads", "vocab", "experts")  # what reads them is as it was
+        self.head = head = row if alone else table.reader(row.place)
         if head.init is None and head.update and head.rate:  # after its first step
             self.head = replace(head, init=head.update * head.rate)
         self.is_tied, self.reads = row.role == TIED and row.place.is_table, row.place.reads
@@ -106,6 +113,10 @@ class OfRow:
         gauge = exactly(ONE, "a convention: W = c*W' is the same model")
         if row.multiplier is None:
             return {}
+        if place.averaged != ONE:
+            aligned = self.table.alignment == FULL
+            mixed = explicit.slope({k: explicit.routed(k, aligned)[1] for k in explicit.WIDTHS})
+            gauge = self.shown(Slope(mixed, mixed))
         shown = {"multiplier": gauge, "init": gauge}
         if place.starts_at_zero:
             shown["init"] = exactly(None, "it starts at 0")

@@ -41,7 +41,7 @@ STARTS_AT_ZERO = frozenset(Role) - MATRICES - {Role.NORM_GAIN, Role.RESIDUAL_GAI
 class Place:
     """Where a parameter stands, the depth that its part grows by, and its shape (n_in, n_out).
 
-    ``kind`` is what an initialisation does with it.
+    ``kind`` is what an initialisation does with it, ``averaged`` how many outputs are averaged.
     """
 
     part: str
@@ -50,6 +50,7 @@ class Place:
     parameter: str
     kind: Role
     shape: Shape = COLUMN
+    averaged: Monomial = ONE
 
     @property
     def role(self) -> str:

@@ -13,6 +13,7 @@ a Θ(1) move of the features changes the output by Θ(1) (n = n_in aligned, its 
 update changes the output of every role by Θ(1). What comes back to an output of n entries has the
 size 1/n aligned, its root not: :math:`\delta = c_H\sigma_H` of what reads it, :math:`\gamma =
 c\delta`. Of V tokens, or of E experts, each sees a share of the samples: :math:`\delta = 1/V`.
+Of K experts that a token takes each is weighed by 1/K: they are averaged.
 The system is linear in logarithms, and unique up to W = cW′ in each role, the *gauge*.
 
 Source: the conditions as in Yang and Hu, arXiv 2011.14522, and Yang et al., arXiv 2310.17813; the
@@ -24,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
 
@@ -31,7 +33,7 @@ from deepnet_theory.definitions.constants import FORMS, FORWARD, WEIGHTS
 from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.rule import KNOBS, Rule
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, SHAPES, Selection
-from deepnet_theory.definitions.sublayer import ROUTER, Role, sublayer
+from deepnet_theory.definitions.sublayer import ROUTER, Role, role_name, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.equivalence import in_weights
@@ -52,8 +54,8 @@ from deepnet_theory.sizes.update import (
 
 K = Monomial.of("k")
 TIED = "tied-head"
-# each token or expert sees its share of the samples
-SHARED = {name: SHAPES[name] for name in ("vocab", "experts")}
+# each token or expert sees its share of the samples: its power of the shape
+SHARED = {"vocab": -1, "experts": -1, "top-k": 1}
 SIZES = ("multiplier", "init", "gradient", "update", "action")
 NUMBERS = (*SIZES, "rate", "epsilon", "decay", "coupled_decay")
 
@@ -67,9 +69,10 @@ def places(selection: Selection, across: str = "width") -> Iterator[Place]:
         grown = ((place, grows(across, place)) for place in everywhere)
         for place, end in grown:
             if end is not None:
-                shape = {"in": (x, ONE), "out": (ONE, x), "": (ONE, ONE)}[end]
+                shape = {"in": (x, ONE), "out": (ONE, x)}.get(end, (ONE, ONE))
                 kind = Role.HEAD if place.is_table else place.kind  # a row a token, as the head has
-                yield replace(place, shape=shape, kind=kind)
+                averaged = x if end == "last" else ONE
+                yield replace(place, shape=shape, kind=kind, averaged=averaged)
         return
     stack = selection.the_stack
     for part in stack.parts:
@@ -96,7 +99,7 @@ def adapters(selection: Selection, adapted: bool = True) -> Iterator[Place]:
 def grows(across: str, place: Place) -> str | None:
     """Which end of a map a shape other than the width grows at; None where it leaves it alone.
 
-    "" is for an expert, which sees fewer tokens of as many more experts.
+    "" is for an expert, which sees another share of the tokens, "last" for its last map.
     """
     name, branch = place.parameter, place.sublayer and sublayer(place.sublayer)
     if across == "rank":
@@ -105,8 +108,13 @@ def grows(across: str, place: Place) -> str | None:
         return "out" if across == "vocab" and name in _OF_TOKENS else None
     if name not in {own.name for own in branch.parameters}:  # of a norm around it
         return None
+    if across == "kv-heads":  # latent keys and values have a head for each of the queries'
+        grouped = name.partition("_")[0] in ("key", "value")
+        return "out" if grouped and "latent" not in branch.expression.names else None
     if across == "experts" and branch.experts > 1:
         return "out" if name == ROUTER else ""
+    if across == "top-k" and branch.experts > 1:
+        return "last" if name == branch.last else ""
     if (across == "ffn") != ("phi" in branch.expression.functions) or across not in _INNER:
         return None
     if name in (ROUTER, "latent") or place.kind is Role.OUTPUT_BIAS:
@@ -158,7 +166,8 @@ def conditions(roles: Mapping[str, Place], alignment: str, form: str | None) -> 
         ):  # the embedding's matrix, which the head reads through a multiplier
             yield init / _unknowns("token-embedding")[1]
         elif form is not None:
-            yield init if (name, form) == ("head", FORWARD) else c
+            of_sum = terms(place.averaged, alignment) / place.averaged
+            yield init if (name, form) == ("head", FORWARD) else c / of_sum
 
 
 def terms(n: Monomial, alignment: str) -> Monomial:
@@ -193,11 +202,20 @@ _STARTS_SMALL = (
 _PREMISES = {
     "heads": "h heads of one size, queries, keys and values alike, in a stream of one width",
     "head-size": "heads of k entries, as many as before, in a stream of one width",
+    "kv-heads": (
+        "G key and value heads, each read by its share of the query heads, whose number stays; "
+        "these attend alike where updates are aligned"
+    ),
     "ffn": "m hidden units, also of each expert, in a stream of one width",
     "vocab": "every token is as frequent as any other, and many times in a batch",
     "experts": (
         "E experts, and a token takes as many as before; each sees many tokens of a batch; "
         "its gradient is as large as its share of them; gates add up to one, whatever their number"
+    ),
+    "top-k": (
+        "a token takes K experts of a fixed number; gates add up to one, so that their outputs are "
+        "averaged. At the start these are independent, and the average falls as K**(-1/2), which "
+        "alignment none makes up for"
     ),
     "rank": (
         "W + B*A, W frozen; B starts at 0. A's gradient, rate and epsilon are those after the "
@@ -238,7 +256,7 @@ class WidthTable:
         inside = (
             r for r in self.rows if (r.place.part, r.place.sublayer) == (at.part, at.sublayer)
         )
-        return next(r for r in inside if r.place.reads)
+        return next(r for r in inside if r.place.reads or r.place.averaged != ONE)
 
     @cached_property
     def forced(self) -> tuple[str, ...]:
@@ -356,6 +374,21 @@ def row_of(
     return replace(row, coupled_refused=why)
 
 
+def share(across: str, place: Place) -> Monomial:
+    """The share of the tokens that a role sees, in what grows of a list."""
+    seen = (name for name in across.split(",") if name in SHARED and grows(name, place) is not None)
+    return Monomial.from_powers({SHAPES[name]: Fraction(SHARED[name]) for name in seen})
+
+
+def sent_back(across: str, place: Place, point: Point) -> Monomial | None:
+    """δ where a role sees a share of the tokens; None where all see all tokens."""
+    if across != "top-k":
+        return share(across, place) if across in SHARED else None
+    # K times as many tokens, each weighed by 1/K
+    last = role_name(sublayer(place.sublayer).last)
+    return ONE / point.multipliers[last] if place.role == last else point.inits[last]
+
+
 def counted(place: Place, selection: Selection) -> dict[str, Monomial]:
     """What an update counts, at the rank of the gradient."""
     return counts(place.shape, selection.rank, is_table=place.is_table)
@@ -429,15 +462,14 @@ def width_table(
     everywhere = (*places(selection, across), *adapters(selection, adapted))
     if not everywhere:
         raise Refusal(
-            f"no parameter of this layer grows with {across}: heads need attention, experts a "
-            "layer such as attention,ffn-swiglu@2/8"
+            f"no parameter of this layer grows with {across}: heads need attention, and experts "
+            "and top-k a layer such as attention,ffn-swiglu@2/8"
         )
     point = rule_point({place.role: place for place in everywhere}, alignment, form)
-    shared = ONE / Monomial.of(SHAPES[across]) if across in SHARED else None
     rows = [
         _tied(p, point, selection, alignment, form)
         if p.role == TIED and p.is_table
-        else row_of(p, point, selection, alignment, shared)
+        else row_of(p, point, selection, alignment, sent_back(across, p, point))
         for p in everywhere
     ]
     refused = [row.refused for row in rows if row.refused]

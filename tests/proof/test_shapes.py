@@ -116,12 +116,12 @@ def test_what_has_no_law_is_refused(across, error, says):
 
 @pytest.mark.parametrize(("optimizer", "power"), [("adam", Fraction(1, 2)), ("sgd", 1)])
 def test_an_expert_sees_its_share_of_a_noisy_batch(optimizer, power):
-    """(B/E)^((1 + p)/2), on top of what its smaller gradient asks for without noise."""
+    """(BK/E)^((1 + p)/2), on top of what its smaller gradient asks for without noise."""
     still = across_("experts", optimizer).table
-    noisy = {row.role: row for row in across_("width,experts,batch", optimizer).joint}
+    noisy = {row.role: row for row in across_("width,experts,top-k,batch", optimizer).joint}
     for role in ("fc1", "fc2", "router"):
         without, row = still.row(role), noisy[role]
-        more = (B / Monomial.of("E")) ** power
+        more = (B * Monomial.of("K") / Monomial.of("E")) ** power
         assert row.rate.put({"d": ONE}) == without.rate * more
         assert (row.rate * row.decay).exponent("E") == 0
     assert noisy["query"].rate.exponent("E") == 0
