@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.constants import Constants
     from deepnet_theory.definitions.measurement import Plan, Result
     from deepnet_theory.laboratory.settings import Settings
-    from deepnet_theory.laboratory.training import Built, Course
+    from deepnet_theory.laboratory.training import Built, Course, Setup
     from deepnet_theory.processes.jobs import Work
     from deepnet_theory.proof.derivation import Derivation
 
@@ -281,7 +281,8 @@ def transfer(
     may return the loss, ``evaluate()`` returns the number to minimise. A run that ends no better
     than ``baseline``, a model that ignores its input, has failed; a number that is not finite or an
     :class:`ArithmeticError` has diverged. With an optimizer or an update the function gives models,
-    as :func:`~deepnet_theory.laboratory.measuring.measure` takes them.
+    as :func:`~deepnet_theory.laboratory.measuring.measure` takes them. ``rivals`` need such models
+    and an optimizer by its name: every rule is put into them in the form "weights".
 
     ``given`` is that of :func:`verify`, without your own rule or a scheme. An interrupt (Ctrl-C)
     gives the partial result. Raises :class:`InputError` for bad input and :class:`Refusal` where a
@@ -296,17 +297,25 @@ def transfer(
     asked = {**given, "closures": closures, "rules": rules, "text": text, "batch": batch}
     asked |= {"batches": batches}
     asked |= {"rivals": rivals or None, "plan": plan or None}
-    of = dict[str, Any]()
+    of, beside = dict[str, Any](), dict[str, Any]()
+    if not rivals:
+        refuse(asked, "without rivals", "plan")
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
         stepped, (told, work) = taken(given, ("optimizer", "update")), split(given)
-        others = asked.keys() - stepped.keys() - work.keys() - {"seed"}
+        others = asked.keys() - stepped.keys() - work.keys() - {"seed", "rivals", "plan"}
         refuse(asked, f"with {outcome.shown(selection)}, which has its own", *sorted(others))
         places = places_of(depths, widths, fewest_widths=1)
         setup = training.setup_of(selection, steps, places[0], **stepped)
         of |= {"model": setup.name}
         of |= {"optimizer": setup.stepped.name} if setup.stepped else {}
         told = {"seed": 0, **told, "steps": steps, "seeds": seeds}
-        return runs.transfer_of(of, told, {"own": setup}, places, rates, "auto", **work)
+        candidates: runs.Trainers = {"own": setup}
+        if rivals:
+            of["left_out"], beside = _beside_own(setup, places, stepped.get("optimizer"))
+            if plan:
+                return runs.planned(beside, of["left_out"], places, rates, seeds)
+            candidates = {RULE: beside.pop(RULE)}
+        return runs.transfer_of(of, told, candidates, places, rates, "auto", beside, **work)
     verifies = ("draws", "updates", "eta", "rule", "scheme", "alpha")
     refuse(asked, "with transfer, which has none: it is for verify", *verifies)
     selection = subject_of(selection, given).answer.selection
@@ -317,8 +326,6 @@ def transfer(
         refuse(asked, "without widths", "rules")
     if rivals:
         refuse(asked, "with rivals, which are of one rule", "rules", "closures")
-    else:
-        refuse(asked, "without rivals", "plan")
     sized = wide or batches is not None
     wanted = wanted_depths([WIDE_LAYERS] if sized and depths is None else depths, stack)
     places = places_of(wanted, widths, stack=stack)
@@ -334,13 +341,13 @@ def transfer(
     course = training.Course(selection.the_optimizer, settings, steps, file)
     of["select"] = {k: v for k, v in selection.to_dict().items() if k != "closure"}
     if rivals:
-        beside, of["left_out"] = _beside(selection, places, course)
+        of["left_out"], beside = _beside_built(selection, places, course)
         if plan:
             return runs.planned(beside, of["left_out"], places, rates, seeds)
         candidates = {RULE: beside.pop(RULE)}
     else:
         names, base = (rules, places[0]["d"]) if wide else (closures, None)
-        candidates, beside = _candidates(selection, names, places, base, course), {}
+        candidates = {**_candidates(selection, names, places, base, course)}
     work.setdefault("processes", None)  # the builder's models are trained on all cores
     return runs.transfer_of(
         of, course.to_dict(), candidates, places, rates, settings.device, beside, **work
@@ -404,28 +411,73 @@ def _candidates(
     return found
 
 
-def _beside(
+def _beside_built(
     selection: Selection, places: Sequence[Given], course: Course
-) -> tuple[dict[str, Built], list[str]]:
-    """The rule relative to the first place, and wrong ones; the names of those left out."""
-    from deepnet_theory.sizes.rivals import WRONG, alike, of_another, wrong
-
+) -> tuple[list[str], dict[str, Built | Setup]]:
+    """The builder's models of the rule relative to the first place, and of wrong ones."""
     base = places[0].get("d", course.settings.width), next(iter(places[0].values()))
 
-    def models(of: Selection, alignment: str = ALIGNMENTS[0]) -> list[Constants]:
+    def models(under: str | None, alignment: str) -> list[Constants]:
+        of = selection if under is None else replace(selection, optimizer=under, update=None)
         return _models(Answer(of), places, course.settings, base, alignment=alignment)
 
-    rule = models(selection)
+    same, kept = _beside(models, places, course.settings.step == "all")
+    true = Answer(selection).rule
+    return same, {n: _trained(n, true, each, places, course) for n, each in kept.items()}
+
+
+def _beside_own(
+    setup: Setup, places: Sequence[Given], optimizer: object
+) -> tuple[list[str], dict[str, Built | Setup]]:
+    """The same for the models of a factory, which :func:`apply_` can put the constants into."""
+    from deepnet_theory.cli.exporting import constants_for
+    from deepnet_theory.definitions.constants import WEIGHTS
+    from deepnet_theory.laboratory.settings import depth_key
+    from deepnet_theory.models.reading import read as read_model
+
+    if setup.stepped is None or not isinstance(optimizer, str) or ":" in optimizer:
+        raise InputError(
+            f"rivals was given with {setup.name} and no optimizer by its name: a wrong rule is put "
+            "into a plain model; give a factory of models and an optimizer, such as adamw"
+        )
+    made = [setup.factory.seeded(0, place.get("N"), width=place.get("d")) for place in places]
+    readings = [read_model(whole) for whole in made]
+    first = readings[0]
+    if len(first.layers) > 1:
+        raise InputError(f"{setup.name} is of {' and '.join(first.layers)}: rivals take one stack")
+    base = first.sublayers[0].matrices[0].fan_in, next(iter(first.layers.values()))
+
+    def models(under: str | None, alignment: str) -> list[Constants]:
+        named = under or optimizer
+        given: dict[str, Any] = {"base": base, "alignment": alignment, "form": WEIGHTS}
+        return [constants_for(reading, named, **given) for reading in readings]
+
+    same, kept = _beside(models, places, vectors=True)
+    keys = [depth_key(place) for place in places]
+    each = {name: dict(zip(keys, ruled, strict=True)) for name, ruled in kept.items()}
+    return same, {name: replace(setup, constants=ruled) for name, ruled in each.items()}
+
+
+def _beside(
+    models: Callable[[str | None, str], list[Constants]], places: Sequence[Given], vectors: bool
+) -> tuple[list[str], dict[str, list[Constants]]]:
+    """The names of wrong rules that are another one here; the rule and the others by place.
+
+    ``models`` gives the constants at every place, by an optimizer and an alignment.
+    """
+    from deepnet_theory.sizes.rivals import WRONG, alike, of_another, wrong
+
+    full, none = ALIGNMENTS
+    rule = models(None, full)
     found = {name: [wrong(name, c, rule[0]) for c in rule] for name in WRONG}
-    others: dict[str, tuple[Any, ...]] = {f"alignment {ALIGNMENTS[1]}": (selection, ALIGNMENTS[1])}
-    for name in ("sgd", "adam"):
-        others[f"the rule of {name}"] = (replace(selection, optimizer=name, update=None),)
+    others: dict[str, tuple[str | None, str]] = {f"alignment {none}": (None, none)}
+    others |= {f"the rule of {name}": (name, full) for name in ("sgd", "adam")}
     for name, of in others.items():
         with suppress(Refusal):
             first, *_ = theirs = models(*of)
             pairs = zip(rule, theirs, strict=True)
             found[name] = [of_another(c, rule[0], other, first) for c, other in pairs]
-    kept, same, vectors = {RULE: rule}, list[str](), course.settings.step == "all"
+    kept, same = {RULE: rule}, list[str]()
     for name, each in found.items():
         equal = [
             [alike(*pair, vectors) for pair in zip(each, k, strict=True)] for k in kept.values()
@@ -437,5 +489,4 @@ def _beside(
             kept[name] = [c if is_it else own for c, own, is_it in both]
     if len(kept) == 1:
         raise InputError(f"rivals was given for one size, where all rules are one: {places[0]}")
-    true = Answer(selection).rule
-    return {n: _trained(n, true, each, places, course) for n, each in kept.items()}, same
+    return same, kept

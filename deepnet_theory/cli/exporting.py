@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from deepnet_theory.cli.deriving import export, refuse
 from deepnet_theory.definitions.constants import Architecture
@@ -13,6 +13,10 @@ from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.record import Option
 from deepnet_theory.definitions.selection import Selection
+
+if TYPE_CHECKING:
+    from deepnet_theory.definitions.constants import Constants
+    from deepnet_theory.definitions.reading import Reading
 
 T = TypeVar("T")
 LR = 1e-3
@@ -39,10 +43,8 @@ def export_for(
     """
     import torch
 
-    from deepnet_theory.models.applying import is_tied
     from deepnet_theory.models.factory import load_factory
     from deepnet_theory.models.reading import read
-    from deepnet_theory.sizes.wanted import selection_of
     from deepnet_theory.trainers.patterns import patterns_of
     from deepnet_theory.trainers.trainer import trainers
 
@@ -65,17 +67,7 @@ def export_for(
     except ValueError:
         raise InputError(f"betas {betas!r} are not two numbers, such as 0.9,0.95") from None
     whole = load_factory(model).seeded(0, None if depth is None else int(depth), width=width)
-    reading = read(whole)
-    matrices = [m for s in reading.sublayers for m in s.matrices]
-    given |= {"width": (wide := matrices[0].fan_in), "heads": heads or wide}  # divides any base
-    constants = export(
-        replace(selection_of(reading, under), closure=closure),
-        list(reading.layers.values()),
-        vocab=reading.logits.head.fan_out if reading.logits else wide,
-        bias=any(m.bias for m in matrices),
-        tied_head=is_tied(reading),
-        **given,
-    )
+    constants = constants_for(read(whole), under, closure=closure, heads=heads, **given)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         patterns = patterns_of(
@@ -89,6 +81,30 @@ def export_for(
             inputs=whole.keywords or whole.inputs,
         )
     return form.text(patterns), patterns.remarks
+
+
+def constants_for(
+    reading: Reading, under: str, closure: str | None = None, heads: int | None = None, **given: Any
+) -> Constants:
+    """The constants of the rule for a model that was read; ``given`` relate them to a base.
+
+    Without ``heads`` the head size is taken to be that of the base.
+    """
+    from deepnet_theory.models.applying import is_tied
+    from deepnet_theory.sizes.wanted import selection_of
+
+    matrices = [m for s in reading.sublayers for m in s.matrices]
+    wide = matrices[0].fan_in
+    return export(
+        replace(selection_of(reading, under), closure=closure),
+        list(reading.layers.values()),
+        width=wide,
+        heads=heads or wide,  # divides any base
+        vocab=reading.logits.head.fan_out if reading.logits else wide,
+        bias=any(m.bias for m in matrices),
+        tied_head=is_tied(reading),
+        **given,
+    )
 
 
 def _by_name(what: str, text: str | None, read: Callable[[str], T]) -> T | dict[str, T] | None:

@@ -10,7 +10,8 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -21,15 +22,17 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.measurement import sized
 from deepnet_theory.definitions.optimizer import Optimizer
+from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
 from deepnet_theory.laboratory.measuring import theirs
 from deepnet_theory.laboratory.model_steps import FirstStep, first_step, follow
 from deepnet_theory.laboratory.optimum import require_steps
 from deepnet_theory.laboratory.runs import CommonMode, Ended, is_taken, trained, watching
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
-from deepnet_theory.laboratory.stepping import stepping
+from deepnet_theory.laboratory.stepping import RATE, stepping
 from deepnet_theory.laboratory.text import BYTES, Text, Windows, entropy
 from deepnet_theory.laboratory.trial import generator_for
+from deepnet_theory.models.applying import apply_
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.models.groups import parameter_groups
 from deepnet_theory.runtime import build, machine, start_head_
@@ -111,8 +114,7 @@ class Built:
         ):  # fmt: skip
             torch.manual_seed(seed)  # of dropout
             corpus, model = course.corpus(len(constants.parts)), begun(constants, course, seed)
-            groups = [{k: g[k] for k in ("params", "lr")} for g in parameter_groups(model, rate)]
-            optimizer = stepping(course.optimizer)(groups, lr=rate)
+            optimizer = ruled(course.optimizer, model, rate)
             taken = list[CommonMode]()
 
             def loss_at(step: int) -> Tensor:
@@ -152,6 +154,13 @@ def begun(constants: Constants, course: Course, seed: int) -> Model:
     return model.to(settings.torch_device, settings.torch_dtype)
 
 
+def ruled(kind: Optimizer, model: nn.Module, rate: float = RATE) -> torch.optim.Optimizer:
+    """What steps a model at the rates of the constants that are in it."""
+    kept = ("params", "lr", "lr_scale")
+    groups = [{k: g[k] for k in kept} for g in parameter_groups(model, rate)]
+    return stepping(kind)(groups, lr=rate)
+
+
 def cross_entropy(model: nn.Module, windows: Windows) -> Tensor:
     """The mean cross-entropy per byte, in nats."""
     device = next(model.parameters()).device
@@ -168,13 +177,15 @@ UNVARIED = {"depth": 4, "width": 64}  # what a factory is given that asks for on
 class Setup:
     """Runs of a factory, ``steps`` long; ``dtype`` is torch's default one.
 
-    A factory of models alone is trained on text by ``stepped``.
+    A factory of models alone is trained on text by ``stepped``. Of ``constants``, by the key of
+    their place, each model is drawn anew, and trained at their rates.
     """
 
     factory: Factory
     steps: int
     dtype: torch.dtype
     stepped: FirstStep | None = None
+    constants: Mapping[str, Constants] = field(default_factory=dict)
     rho = ""
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
@@ -194,12 +205,18 @@ class Setup:
     def depends_on(self, place: Depth) -> object:
         """What a run depends on beside its rate and seed; None where the code is not known."""
         known = self.factory.depends_on("transfer", self.dtype, self.steps, self.stepped)
-        return None if known is None else (known, place)
+        return None if known is None else (known, place, self.constants.get(depth_key(place)))
 
     def _trained(self, place: Depth, rate: float, seed: int, where: str) -> Ended:
         if self.stepped is not None:  # a plain model, trained as ``measure`` follows its updates
-            made = self.factory.seeded(seed, place.get("N"), width=place.get("d"))
-            return follow(made, self.stepped, self.steps, rate, seed, watched=False)
+            made, step = (
+                self.factory.seeded(seed, place.get("N"), width=place.get("d")),
+                self.stepped,
+            )
+            if (c := self.constants.get(depth_key(place))) is not None:
+                apply_(made.module, c, inputs=made.keywords or made.inputs, initialise=True)
+                step = FirstStep(step.name, partial(ruled, named(c.optimizer)))
+            return follow(made, step, self.steps, rate, seed, watched=False)
         with _theirs(f"{where} failed"):
             given = self.factory.function(**self.arguments(place, rate, seed))
         step, evaluate, *rest = _contract(given, where)

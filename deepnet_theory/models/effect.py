@@ -97,9 +97,9 @@ class Effects:
         module = final.made.module
         assert self._rule.selection is not None
         optimizer = self._rule.selection.the_optimizer
-        final.draw(torch.Generator().manual_seed(seed))
         module.zero_grad()
         with _their_code():
+            final.draw(torch.Generator().manual_seed(seed))
             state, loss = final.with_loss()
             loss.backward()  # type: ignore[no-untyped-call]
         before = state.detach().double()

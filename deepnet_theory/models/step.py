@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
@@ -43,16 +43,16 @@ class FinalState:
     """
 
     def __init__(self, made: Made, generator: torch.Generator, drawn: bool = False) -> None:
-        self.made, model = made, made.module
-        model.eval()
-        if any(p.dtype in HALVES for p in model.parameters()):
-            model.float()
+        self.made, self.generator, self.drawn = made, generator, drawn
+        made.module.eval()
+        if any(p.dtype in HALVES for p in made.module.parameters()):
+            made.module.float()
+
+    @cached_property
+    def random(self) -> tuple[Tensor | None, Tensor] | None:
+        """The head and the targets in place of the model's own loss, None where it has one."""
         with torch.enable_grad():
-            state, result = self._pass()
-        output = _output(result)
-        output = state if output is None else output
-        own = own_loss(result) is not None and not drawn
-        self.random = None if own else self._random(output, state is output, generator, drawn)
+            return self._random(*self._pass())
 
     def draw(self, generator: torch.Generator) -> None:
         """Take other random targets."""
@@ -78,6 +78,8 @@ class FinalState:
         """F and the loss, a number, to send gradients back from."""
         with torch.enable_grad():
             state, result = self._pass()
+            if "random" not in vars(self):
+                self.random = self._random(state, result)
             if self.random is None:
                 loss = own_loss(result)
                 assert loss is not None
@@ -99,17 +101,20 @@ class FinalState:
             raise InputError(f"the output of {what} holds no floating-point tensor")
         return state, result
 
-    def _random(
-        self, output: Tensor, headless: bool, generator: torch.Generator, drawn: bool
-    ) -> tuple[Tensor | None, Tensor]:
+    def _random(self, state: Tensor, result: Any) -> tuple[Tensor | None, Tensor] | None:
         """A head where the model has none, and targets: −1 where there is none."""
-        head, classes = None, output.shape[-1]
+        if own_loss(result) is not None and not self.drawn:
+            return None
+        output, head, generator = _output(result), None, self.generator
+        headless = output is None or output is state
+        output = state if output is None else output
+        classes = output.shape[-1]
         if headless:
             width, classes = classes, CLASSES
             head = torch.randn(width, CLASSES, generator=generator, dtype=torch.float32)
             head = (head * (2 / (width + CLASSES)) ** 0.5).to(output.device)
         self.classes, where = classes, output.shape[:-1]
-        for ids in () if drawn else self.made.tensors():
+        for ids in () if self.drawn else self.made.tensors():
             if ids.shape == where and not ids.is_floating_point() and int(ids.max()) < classes:
                 following = torch.full_like(ids, -1, dtype=torch.long)
                 following[..., :-1] = ids[..., 1:]

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written_models import GPT
 
 import deepnet_theory as dt
+from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.laboratory import training
 from deepnet_theory.laboratory.optimum import ENOUGH, expected_power, power_of
 from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.training import Built
 from deepnet_theory.laboratory.transfer import transfer_of
+from deepnet_theory.sizes.rivals import WRONG as WRONG_RULES
 
 RATES = [1e-3 * 2**i for i in range(5)]
 PLACES = [{"N": 2}, {"N": 16}]
@@ -178,3 +183,78 @@ def test_the_json_has_the_rivals_and_what_is_left_out(untrained):
 def test_what_does_not_go_with_rivals_is_one_sentence(given, sentence):
     with pytest.raises(InputError, match=sentence):
         dt.transfer("adam", given.pop("depths", [1, 2]), RATES, **TINY, **given)
+
+
+# ---- a model of your own ----
+
+OWN = {"widths": [8, 16], "optimizer": "adamw", "steps": 1, "seeds": 1, "rivals": True}
+HIDDEN, EMBEDDING = "h.0.mlp.c_fc.weight", "wte.weight"
+
+
+def tiny(depth, width):
+    return GPT(depth, d=width)
+
+
+def test_wrong_rules_are_put_into_a_model_of_your_own(monkeypatch):
+    stepped = {}
+
+    def seen(made, step, updates, eta, seed, watched):
+        of = made.module
+        optimizer, lr = step.optimizer(of)
+        rates = {id(p): g["lr"] / lr for g in optimizer.param_groups for p in g["params"]}
+        each = {n: (float(p.detach().std()), rates[id(p)]) for n, p in of.named_parameters()}
+        stepped.setdefault(of.ln_f.weight.numel(), []).append(each)
+        return Ended(2.5 + 0.1 * math.log(eta / 4e-3) ** 2, 3.2)
+
+    monkeypatch.setattr(training, "follow", seen)
+    found = dt.transfer(tiny, [2], RATES[:3], cache=None, **OWN)
+    names = [one.closure for one in (*found.closures, *found.rivals)]
+    assert all(one == stepped[8][0] for one in stepped[8])  # the same at the smallest size
+    wide = dict(zip(names, stepped[16][:: len(RATES[:3])], strict=True))
+    base, rule = stepped[8][0], wide["the rule"]
+
+    def rate(name, parameter):
+        return wide[name][parameter][1] / base[parameter][1]
+
+    assert rate("the rule", HIDDEN) == pytest.approx(1 / 2) and rule != base
+    assert rate("hidden rates times d^(1/2)", HIDDEN) == pytest.approx(2**-0.5)
+    assert rate("one rate for all roles", HIDDEN) == pytest.approx(1)
+    assert rate("hidden rates times d^(1/2)", EMBEDDING) == rate("the rule", EMBEDDING)
+    assert wide["standard sizes"][HIDDEN][0] > 1.2 * rule[HIDDEN][0]
+    assert set(names) | set(found.of["left_out"]) >= {
+        *WRONG_RULES,
+        "the rule of sgd",
+        "alignment none",
+    }
+    plan = dt.transfer(tiny, [2], RATES[:3], plan=True, **OWN)
+    assert [*plan.runs] == names and sum(plan.runs.values()) == sum(map(len, stepped.values()))
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "said"),
+    [
+        (lambda depth, width, lr: None, {"optimizer": None}, "and no optimizer by its name"),
+        (tiny, {"optimizer": torch.optim.AdamW}, "a factory of models and an optimizer, such as"),
+        (tiny, {"rivals": False, "plan": True}, "plan was given without rivals"),
+        (tiny, {"widths": [8]}, "given for one size, where all rules are one"),
+        (
+            lambda depth, width: torch.nn.Transformer(width, 2, depth, depth, 4 * width, 0.0),
+            {},
+            "is of encoder and decoder: rivals take one stack",
+        ),
+    ],
+)
+def test_rivals_ask_for_a_plain_model_of_one_stack_and_an_optimizer(make, given, said):
+    with pytest.raises(InputError, match=said):
+        dt.transfer(make, [2], RATES[:3], **{**OWN, **given})
+
+
+def test_the_command_tells_the_rivals_of_a_model_of_your_own(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text("from written_models import GPT\n\ndef make(depth):\n    return GPT(depth)\n")
+    words = f"transfer {file}:make --optimizer adamw --depths 1,4 --rates 2e-3,8e-3,3e-2 --steps 2"
+    words += " --seeds 2 --rivals --no-cache --format json"
+    assert main(words.split()) == 3  # two steps tell nothing
+    told = json.loads(capsys.readouterr().out)
+    assert told["power"] == 0 and told["verdict"] == "UNDECIDED" and told["optimizer"] == "adamw"
+    assert {"no κ", "β² for β"} <= {one["name"] for one in told["rivals"]}
