@@ -250,7 +250,7 @@ def transfer(
     widths: Widths = None,
     batches: Annotated[Many, Option("LIST", "Batches: 4,16,64, on as many sequences each")] = None,
     rules: Annotated[Many, Option("LIST", "Across widths, a curve each: rule, sp", RULES)] = None,
-    steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
+    steps: Annotated[Many | int, Option("LIST", "Steps of the optimizer; 200,800,3200")] = 100,
     rivals: Annotated[bool, Option("", "Also train wrong rules: the test must refute one")] = False,
     plan: Annotated[bool, Option("", "Print what --rivals would train, and its power")] = False,
     text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,
@@ -270,6 +270,12 @@ def transfer(
     smallest width, and "sp", standard parametrisation at one learning rate. With ``batches`` each
     size is trained at each of them, on as many sequences: ``steps`` are those of the smallest
     batch, and rates and decays take the factors of :func:`derive` across batch.
+
+    With several ``steps`` each size is trained for each number T of them. How the best rate falls
+    with T depends on the loss and on the schedule: its exponent is measured, and no rule. In a
+    closure ``signal`` is s, by which the loss falls, also from losses at one constant rate. A
+    forecast is refused where s ≤ u is in the interval
+    (:func:`~deepnet_theory.laboratory.optimum.of_steps`).
 
     ``rivals`` are wrong rules made from the rule's own table, the same at the smallest size. They
     are trained near its best rate. SUPPORTED also needs a REFUTED rival and a power of 0.8.
@@ -297,6 +303,10 @@ def transfer(
     asked = {**given, "closures": closures, "rules": rules, "text": text, "batch": batch}
     asked |= {"batches": batches}
     asked |= {"rivals": rivals or None, "plan": plan or None}
+    runs_of = parse_widths(str(steps) if isinstance(steps, int) else steps or (), 1, "steps", 1)
+    lengths = [{"T": n} for n in runs_of] if len(runs_of) > 1 else [{}]
+    if lengths != [{}]:
+        refuse(asked, "with several steps, over which no rule is derived", "rivals", "batches")
     of, beside = dict[str, Any](), dict[str, Any]()
     if not rivals:
         refuse(asked, "without rivals", "plan")
@@ -304,11 +314,12 @@ def transfer(
         stepped, (told, work) = taken(given, ("optimizer", "update")), split(given)
         others = asked.keys() - stepped.keys() - work.keys() - {"seed", "rivals", "plan"}
         refuse(asked, f"with {outcome.shown(selection)}, which has its own", *sorted(others))
-        places = places_of(depths, widths, fewest_widths=1)
-        setup = training.setup_of(selection, steps, places[0], **stepped)
+        sizes = places_of(depths, widths, fewest_widths=1)
+        places = tuple({**place, **length} for place in sizes for length in lengths)
+        setup = training.setup_of(selection, runs_of[0], places[0], **stepped)
         of |= {"model": setup.name}
         of |= {"optimizer": setup.stepped.name} if setup.stepped else {}
-        told = {"seed": 0, **told, "steps": steps, "seeds": seeds}
+        told = {"seed": 0, **told, "steps": runs_of[0], "seeds": seeds}
         candidates: runs.Trainers = {"own": setup}
         if rivals:
             of["left_out"], beside = _beside_own(setup, places, stepped.get("optimizer"))
@@ -326,19 +337,20 @@ def transfer(
         refuse(asked, "without widths", "rules")
     if rivals:
         refuse(asked, "with rivals, which are of one rule", "rules", "closures")
-    sized = wide or batches is not None
+    sized = wide or batches is not None or lengths != [{}]
     wanted = wanted_depths([WIDE_LAYERS] if sized and depths is None else depths, stack)
-    places = places_of(wanted, widths, stack=stack)
+    sizes = places_of(wanted, widths, stack=stack)
+    places = tuple({**place, **length} for place in sizes for length in lengths)
     if batches is not None:
         refuse(asked, "with batches, which are several", "batch")
-        several = parse_widths(batches, 2, "batches")
+        several = parse_widths(batches, 2, "batches", 1)
         places = tuple({**place, "B": size} for place in places for size in several)
         batch = several[0]
     widest = {"width": places[-1]["d"]} if wide else {}
     settings, work = settings_and_work({"batch": batch or 8, "seeds": seeds, **given, **widest})
     # a worker elsewhere has another folder
     file = None if text is None else str(Path(text).absolute())
-    course = training.Course(selection.the_optimizer, settings, steps, file)
+    course = training.Course(selection.the_optimizer, settings, runs_of[0], file)
     of["select"] = {k: v for k, v in selection.to_dict().items() if k != "closure"}
     if rivals:
         of["left_out"], beside = _beside_built(selection, places, course)
@@ -375,7 +387,7 @@ def _models(
         more |= {"base": base, "base_heads": settings.heads}
     found: list[Constants] = []
     for place in places:
-        layers = {s: n for s, n in place.items() if s not in "dB"}
+        layers = {s: n for s, n in place.items() if s not in "dBT"}
         sizes = {"width": place.get("d", settings.width)}
         if "B" in place:  # `settings` have the smallest batch
             sizes |= {"batch": place["B"], "base_batch": settings.batch}

@@ -211,7 +211,8 @@ class ClosureTransfer:
     ``cost`` is what depth costs: the loss of the deepest above that of the shallowest, nats a byte,
     paired, at the rate of the grid nearest to the shallowest one's best; a deep run that diverged
     has the baseline's loss. REFUTED where an exponent lies outside ±1/16, or the cost is more than
-    a tenth of what the shallowest has learnt. ``gap`` is what a wrong rule loses to the rule at
+    a tenth of what the shallowest has learnt. Over numbers of steps the longest run costs what it
+    loses to its own best rate. ``gap`` is what a wrong rule loses to the rule at
     that rate and the largest size.
     """
 
@@ -222,6 +223,7 @@ class ClosureTransfer:
     cost: Estimate | None  # None where nothing was measured
     verdict: Verdict
     gap: Estimate | None = None  # of a wrong rule
+    signal: tuple[Exponent, ...] = ()  # s, by which the loss falls with the number of steps
 
     @property
     def exponent(self) -> Exponent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -86,14 +86,16 @@ def with_best(curves: Sequence[Curve], baseline: float) -> list[Curve]:
     and its neighbours where they are near the lowest of size k, and a the mean over seeds and
     sizes. Without parabolas (a curve is not whole, a run is no better than the baseline, the lowest
     loss is at an end of the grid) a best rate is the grid's, off by up to half a step: ``slack``.
+    Over numbers of steps each has its own rates and curvature: both terms of the loss fall with it.
     """
     # A curve that only moves up or down keeps its slopes, whatever its shape, where all sizes are
     # seen through the same three rates. A planted N^(1/8) is found with half of the seeds that the
     # vertex of every seed's own parabola needs (tests/laboratory/test_optimum.py).
     windows, middle = [], curves[0].rates[_lowest(curves[0].losses)] if curves[0].rates else 0.0
+    alike = "T" not in curves[0].depth
     for c in curves:
         least = _lowest(c.losses) if c.rates else 0
-        if middle in c.rates and abs(least - c.rates.index(middle)) <= 1:
+        if alike and middle in c.rates and abs(least - c.rates.index(middle)) <= 1:
             least = c.rates.index(middle)
         x, y, centre = _three(c, least)
         whole = not c.finding and len(x) == FEWEST_RATES and (y < baseline).all()
@@ -102,7 +104,8 @@ def with_best(curves: Sequence[Curve], baseline: float) -> list[Curve]:
             return [_on_grid(c) for c in curves]
         windows.append((x, y, centre, bends))
     a, found = float(np.mean([bends for *_, bends in windows])), []
-    for c, (x, y, centre, _) in zip(curves, windows, strict=True):
+    for c, (x, y, centre, bends) in zip(curves, windows, strict=True):
+        a = a if alike else float(bends.mean())
         b, level = np.polyfit(x, y - a * x[:, None] ** 2, 1)
         found.append(_with(c, np.exp(centre - b / (2 * a)), level - b**2 / (4 * a)))
     return found
@@ -181,9 +184,21 @@ def loss_above(one: Curve, best: float, other: Curve, baseline: float) -> Estima
     Seeds are paired. NaN has learnt nothing: the baseline.
     """
     rate = min({*one.rates} & {*other.rates}, key=lambda rate: abs(math.log(rate / best)))
-    losses = (np.array(c.values[c.rates.index(rate)]) for c in (other, one))
-    above, below = (np.nan_to_num(each, nan=baseline) for each in losses)
+    above, below = (_losses(c, rate, baseline) for c in (other, one))
     return Estimate({"rate": rate}, *t_interval(above - below).numbers)
+
+
+def _losses(c: Curve, rate: float, baseline: float) -> Array:
+    """The seeds' losses at a rate of the grid; what diverged has learnt nothing."""
+    return np.nan_to_num(c.values[c.rates.index(rate)], nan=baseline)
+
+
+def loss_of_fewer_steps(one: Curve, other: Curve, baseline: float) -> Estimate:
+    """How far a longer run at the best rate of ``one`` is above its own lowest loss of the grid."""
+    own = other.rates[_lowest(other.losses)]
+    rate = min(other.rates, key=lambda rate: abs(math.log(rate / one.best)))
+    lost = _losses(other, rate, baseline) - _losses(other, own, baseline)
+    return Estimate({"rate": rate}, *t_interval(lost).numbers)
 
 
 def transfers(verdict: Verdict, cost: Estimate, most: float) -> Verdict:
@@ -217,11 +232,61 @@ def judged(
     if not (math.isfinite(shallow.best) and deep.best_by_seed):
         return exponents, None, None, verdict
     cost, gap = loss_above(shallow, shallow.best, deep, baseline), None
+    if "T" in deep.depth:
+        cost = loss_of_fewer_steps(shallow, deep, baseline)
     verdict = transfers(verdict, cost, MATERIAL * (baseline - shallow.best_loss))
     if rule is not None and rule.best_by_seed:
         gap = loss_above(rule, shallow.best, deep, baseline)
         verdict = transfers(verdict, gap, of_a_factor(shallow))
     return exponents, cost, gap, verdict
+
+
+def of_steps(
+    curves: Sequence[Curve], exponents: Sequence[Exponent], is_constant: bool
+) -> Iterator[Exponent]:
+    r"""s - u by the best rates; and s by losses at one rate, where that ``is_constant`` in a run.
+
+    .. math:: L = L_\infty + A\,(\eta T)^{-s} + C\,\eta\,(\eta T)^{-u}, \qquad
+              \eta^* \propto T^{-(s - u)/(1 + s - u)}
+
+    At a constant rate u is 0, and the noise that is left is the same at every number of steps T: it
+    cancels in differences of losses. SUPPORTED where the interval is above 0. Source: derived here.
+    """
+    for e in (e for e in exponents if e.variable == "T" and math.isfinite(e.high - e.low)):
+        told = "s ≤ u is in the interval: no forecast of a best rate"
+        if e.high < 0:
+            times, low, high = (f"{4**c:.2f}" for c in (e.estimate, e.low, e.high))
+            told = f"here 4 times the steps take {times} times the rate ({low} to {high})"
+        ends = (-c / (1 + c) if c > -1 else math.inf for c in (e.estimate, e.high, e.low))
+        yield _falling("s - u, by the best rates", Interval(*ends), told)
+        held = {symbol: n for symbol, n in curves[-1].depth.items() if symbol != e.variable}
+        at = [c for c in curves if {**c.depth, **held} == c.depth]
+        if is_constant and len(at) >= FEWEST_RATES:
+            middle = math.exp(float(np.mean(np.log([c.best for c in at]))))
+            rates = set.intersection(*({*c.rates} for c in at))
+            rate = min(rates, key=lambda rate: abs(math.log(rate / middle)))
+            three, seeds = (at[0], at[len(at) // 2], at[-1]), range(len(at[0].values[0]))
+            s = t_interval([power_between(*three, rate, seed) for seed in seeds])
+            asks = f"asks for T^{-s.estimate / (1 + s.estimate):.3f}" if s.low > -1 else ""
+            yield _falling(f"s, by the losses at the rate {rate:.3g}", s, asks)
+
+
+def _falling(share: str, s: Interval, because: str) -> Exponent:
+    """A power of T, judged: does the loss fall?"""
+    verdict = s.verdict(0.0, math.inf) if math.isfinite(s.low) else Verdict.UNDECIDED
+    return Exponent("T", share, *s.numbers, verdict=verdict, because=because)
+
+
+def power_between(first: Curve, middle: Curve, last: Curve, rate: float, seed: int) -> float:
+    """s of a seed's three losses that fall as T^-s towards a limit; NaN where they do not."""
+    losses = [c.values[c.rates.index(rate)][seed] for c in (first, middle, last)]
+    a, b = np.diff(np.log([c.depth["T"] for c in (first, middle, last)]))
+    s = np.linspace(-3, 3, 600)  # 0 is none of them
+    fallen = -np.diff(losses)
+    if not (fallen > 0).all():
+        return math.nan
+    ratios = np.log(np.expm1(a * s) / -np.expm1(-b * s))
+    return float(np.interp(math.log(fallen[0] / fallen[1]), ratios, s, math.nan, math.nan))
 
 
 def free_symbols(places: Sequence[Depth]) -> list[str]:

@@ -144,16 +144,17 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
 
 
 def parse_widths(
-    widths: str | Iterable[object], fewest: int = FEWEST, what: str = "widths"
+    widths: str | Iterable[object], fewest: int = FEWEST, what: str = "widths", least: int = 2
 ) -> tuple[int, ...]:
     """The widths (or ``what`` it is) of a text, ``64,128`` or ``64:1024``, or of a sequence.
 
-    Sorted, once each. Raises :class:`InputError` for anything else, and for less than ``fewest``.
+    Sorted, once each, from ``least`` on. Raises :class:`InputError` for anything else, and for less
+    than ``fewest``.
     """
 
     def one(item: object) -> int:
         word = str(item).strip()
-        if not (word.isascii() and word.isdigit() and 2 <= int(word[:9]) <= MOST_WIDTH):
+        if not (word.isascii() and word.isdigit() and least <= int(word[:9]) <= MOST_WIDTH):
             raise ValueError(word)
         return int(word[:9])
 
@@ -166,8 +167,8 @@ def parse_widths(
         several = listed(widths, one, between)
     if not several:
         raise InputError(
-            f"the {what} {written(widths)} cannot be read: valid are whole numbers from 2 to "
-            f"{MOST_WIDTH}, such as 64,128,256 or 64:1024"
+            f"the {what} {written(widths)} cannot be read: valid are whole numbers from {least} "
+            f"to {MOST_WIDTH}, such as 64,128,256 or 64:1024"
         )
     if len(several) < fewest:
         raise InputError(

@@ -88,6 +88,7 @@ class Built:
     constants: Mapping[str, Constants]
     course: Course
     rho: str = ""
+    is_constant = True  # the learning rate, from the first step to the last
 
     @property
     def steps(self) -> int:
@@ -97,13 +98,14 @@ class Built:
         """What a run depends on beside its rate and seed."""
         constants = self.constants[depth_key(place)]
         digest = self.course.corpus(len(constants.parts)).digest
-        return "transfer", constants, self.course, digest
+        course = replace(self.course, steps=steps_at(place, self.steps))
+        return "transfer", constants, course, digest
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
         """One model on windows of its own, the same under all constants and rates."""
         constants, course = self.constants[depth_key(place)], self.course
         settings, validation = course.settings, course.validation(len(constants.parts))
-        sequences, steps = settings.batch, course.steps
+        sequences, steps = settings.batch, steps_at(place, course.steps)
         if (budget := constants.budget) is not None:  # as many sequences in all at each batch
             sequences, steps = int(budget.batch or sequences), round(steps * budget.steps)
         size = sequences * settings.tokens * constants.architecture.width
@@ -138,6 +140,11 @@ class Built:
 
             ended = trained(steps, loss_at, update, evaluate, baseline)
         return replace(ended, taken=(*taken,))
+
+
+def steps_at(place: Depth, steps: int) -> int:
+    """The steps of a run: those of its place, where they vary."""
+    return place.get("T", steps)
 
 
 def begun(constants: Constants, course: Course, seed: int) -> Model:
@@ -204,10 +211,17 @@ class Setup:
 
     def depends_on(self, place: Depth) -> object:
         """What a run depends on beside its rate and seed; None where the code is not known."""
-        known = self.factory.depends_on("transfer", self.dtype, self.steps, self.stepped)
+        steps = steps_at(place, self.steps)
+        known = self.factory.depends_on("transfer", self.dtype, steps, self.stepped)
         return None if known is None else (known, place, self.constants.get(depth_key(place)))
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the learning rate is known to be: a run of your own may have a schedule."""
+        return self.stepped is not None
+
     def _trained(self, place: Depth, rate: float, seed: int, where: str) -> Ended:
+        steps = steps_at(place, self.steps)
         if self.stepped is not None:  # a plain model, trained as ``measure`` follows its updates
             made, step = (
                 self.factory.seeded(seed, place.get("N"), width=place.get("d")),
@@ -216,7 +230,7 @@ class Setup:
             if (c := self.constants.get(depth_key(place))) is not None:
                 apply_(made.module, c, inputs=made.keywords or made.inputs, initialise=True)
                 step = FirstStep(step.name, partial(ruled, named(c.optimizer)))
-            return follow(made, step, self.steps, rate, seed, watched=False)
+            return follow(made, step, steps, rate, seed, watched=False)
         with _theirs(f"{where} failed"):
             given = self.factory.function(**self.arguments(place, rate, seed))
         step, evaluate, *rest = _contract(given, where)
@@ -232,11 +246,11 @@ class Setup:
                 result = evaluate()
             return _number(result, f"{where}: evaluate()")
 
-        return trained(self.steps, loss_at, lambda _: None, value, baseline)
+        return trained(steps, loss_at, lambda _: None, value, baseline)
 
     def arguments(self, place: Depth, rate: float, seed: int) -> dict[str, Any]:
         """What the factory takes of what there is, by name; it must take what varies."""
-        offered = {"lr": rate, "seed": seed, "steps": self.steps}
+        offered = {"lr": rate, "seed": seed, "steps": steps_at(place, self.steps)}
         offered |= {name: place[s] for name, s in (("depth", "N"), ("width", "d")) if s in place}
         takes: Mapping[str, inspect.Parameter] = {}
         with suppress(TypeError, ValueError):

@@ -43,6 +43,7 @@ from deepnet_theory.laboratory.optimum import (
     curve_of,
     expected_power,
     judged,
+    of_steps,
     wanted_rates,
     with_best,
 )
@@ -50,7 +51,7 @@ from deepnet_theory.laboratory.runs import Ended, run_of, warning
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
-from deepnet_theory.laboratory.training import Built, Course, Setup
+from deepnet_theory.laboratory.training import Built, Course, Setup, steps_at
 from deepnet_theory.processes.jobs import Job, Work, cores, run_jobs
 from deepnet_theory.processes.keep import cache_of
 from deepnet_theory.runtime.building import checked
@@ -76,10 +77,12 @@ def train_all(
             what = f"{name}, {one.name} at {sized(place)}, lr {rate:g}"
             keep = partial(found.__setitem__, ((name, sized(place), rate), seed))
             on = None if known is None else (known, rate, seed)
-            jobs.append(Job(what, cost_of(place), partial(one.train, place, rate, seed), keep, on))
+            cost = cost_of(place) * place.get("T", 1)
+            jobs.append(Job(what, cost, partial(one.train, place, rate, seed), keep, on))
     if work.get("processes", 1) is None:
-        layers = sum(place.get("N", 1) for place in places)
-        steps = layers * len(rates) * len(seeds) * sum(one.steps for one in trainers.values())
+        each = product(places, trainers.values())
+        layers = sum(place.get("N", 1) * steps_at(place, one.steps) for place, one in each)
+        steps = layers * len(rates) * len(seeds)
         work["processes"] = cores() if steps >= LONG and not torch.cuda.is_available() else 1
     stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
     if stopped and stopped != INTERRUPTION and not found:
@@ -157,14 +160,15 @@ def transfer_of(
         curves = with_best(drawn, level)
         held_against = closures[0].curves[-1] if name in rivals else None
         exponents, cost, gap, verdict = judged(curves, level, held_against)
-        told = name, trainer.rho, tuple(curves), exponents, cost, verdict, gap
+        signal = tuple(of_steps(curves, exponents, trainer.is_constant))
+        told = name, trainer.rho, tuple(curves), exponents, cost, verdict, gap, signal
         closures.append(ClosureTransfer(*told))
     beside, power = closures[len(candidates) :], None
     verdict, because = closures[0].verdict, ""
     if rivals:
         verdict, because, power = certified(closures[0], beside)
     sizes = {"depths": [*map(depth_key, places)], "rates": [*rates]}
-    for symbol, what in (("d", "width"), ("B", "batch")):
+    for symbol, what in (("d", "width"), ("B", "batch"), ("T", "steps")):
         if symbol in places[0]:
             sizes[what] = sorted({place[symbol] for place in places})
     return Result(

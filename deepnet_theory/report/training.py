@@ -35,6 +35,12 @@ RIVALS = (
     "size it loses more to the rule than a rate that is off by √2 costs there. The power is the "
     "probability that a best rate that scales as N^(1/8) is REFUTED with these intervals."
 )
+STEPPED = (
+    "T is the number of steps. How the best rate falls with T is measured on this loss and "
+    "schedule, and is no rule. The signal's part of the loss falls as (ηT)^(-s), and the noise "
+    "that is left as η·(ηT)^(-u), u = 0 at a constant rate: together they ask for "
+    "T^(-(s - u)/(1 + s - u)). SUPPORTED there: s is above u."
+)
 COMMON = (
     "R is the summed weight, compared with the stream, of what the branches add to all tokens "
     "alike. A token's own part is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) "
@@ -63,7 +69,8 @@ def _answer(closure: ClosureTransfer, unit: str) -> tuple[doc.Inline, ...]:
         first, last = (sized(c.depth) for c in (closure.curves[0], closure.curves[-1]))
         rate = number(cost.at["rate"], ".3g")
         costs = f"the rate {rate}, best at {first}, costs {_added(cost)}{unit} at {last}"
-        scales = f"{costs}; {scales}"
+        costs += ", compared with the best rate there" * ("T" in closure.curves[-1].depth)
+        scales = "; ".join((costs, scales, *(e.because for e in closure.signal[:1])))
     return f"{closure.closure}: {scales}: ", closure.verdict, "."
 
 
@@ -84,7 +91,8 @@ def transfer(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
         yield doc.Document("Wrong rules", (RIVALS, _rivals(m), left_out(m.of.get("left_out", ()))))
     if m.closures:
         level = () if m.baseline is None else (f"Baseline {number(m.baseline, '.3f')}.",)
-        yield doc.Document("Best learning rates", (JUDGED, *drawn, _rates(m), *level))
+        steps = STEPPED * any(c.signal for c in m.closures)
+        yield doc.Document("Best learning rates", (JUDGED, steps, *drawn, _rates(m), *level))
         for c in (*m.closures, *m.rivals):
             yield doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),))
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 
+import numpy as np
 import pytest
 import torch
 from written_models import GPT
@@ -143,9 +144,57 @@ def test_what_a_factory_brings_itself_is_refused():
             transfer(both, **{name: value})
     with pytest.raises(InputError, match="give depths, such as 6,12,24, or widths"):
         transfer(both, None)
-    for given, said in (({"seeds": 0}, "seeds 0"), ({"steps": 0}, "steps"), ({"rates": "1"}, "3")):
+    for given, said in (
+        ({"seeds": 0}, "seeds 0"),
+        ({"steps": 0}, "steps '0'"),
+        ({"rates": "1"}, "3"),
+    ):
         with pytest.raises(InputError, match=said):
             transfer(lambda depth, lr: both(lr), **given)
+
+
+LINES, RUNS = np.arange(1.0, 33.0), (64, 256, 1024)
+CURVATURE, START = LINES**-1.5, LINES**-0.75  # and so the loss falls as (rate times steps)^-s
+SCHEDULES = {"constant": lambda t: 1.0 + 0 * t, "linear": lambda t: 1 - t}
+
+
+def noisy_quadratic(schedule):
+    """Copies of SGD on lines of falling curvature; a run knows its number of steps."""
+
+    def train_setup(depth, lr, seed, steps):
+        draw, w = np.random.default_rng((seed, steps)), np.tile(START, (256, 1))
+        rates = iter(lr * schedule(np.arange(steps) / steps))
+
+        def step():
+            noise = 0.2 * np.sqrt(CURVATURE) * draw.standard_normal(w.shape)
+            w[:] -= next(rates) * (CURVATURE * w + noise)
+
+        return step, lambda: float((CURVATURE * w**2).sum(1).mean() / 2)
+
+    return train_setup
+
+
+def exact_best(schedule, steps):
+    """The best rate by the recursion of second moments, which draws nothing."""
+    rates = np.geomspace(0.01, 1.5, 400)[:, None]
+    squares = np.tile(START**2, (len(rates), 1))
+    for rate in (rates * at for at in schedule(np.arange(steps) / steps)):
+        squares = (1 - rate * CURVATURE) ** 2 * squares + 0.04 * rate**2 * CURVATURE
+    return float(rates[(CURVATURE * squares).sum(1).argmin(), 0])
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_exponent_in_steps_is_that_of_the_exact_recursion(name):
+    """On quadratics with a power for a spectrum, under each schedule its own."""
+    schedule = SCHEDULES[name]
+    best = [exact_best(schedule, steps) for steps in RUNS]
+    exact = np.polyfit(np.log(RUNS), np.log(best), 1)[0]
+    found = transfer(noisy_quadratic(schedule), "1", f"{best[-1] / 4}:{best[0] * 3}", steps=RUNS)
+    (own,), (of_best,) = found.closures, found.closures[0].signal
+    assert own.exponent.variable == "T" and found.settings["steps"] == [*RUNS]
+    assert own.exponent.estimate == pytest.approx(exact, abs=0.03), best
+    assert of_best.low < -exact / (1 + exact) < of_best.high and "4 times" in of_best.because
+    assert own.cost.mean > 0 and own.verdict is Verdict.REFUTED  # one rate is not for all T
 
 
 @pytest.mark.parametrize("sizes", [{"depths": "4,8"}, {"depths": None, "widths": "32,64"}])

@@ -136,6 +136,19 @@ def test_batches_are_trained_on_as_many_sequences_at_the_rates_of_the_batch():
     assert result.closures[0].curves[1].values[0][0] == pytest.approx(expected, rel=1e-4)
 
 
+def test_over_numbers_of_steps_each_run_is_that_of_its_number():
+    """The same runs as one number alone, an exponent in T, and s where there are three."""
+    given = {**TINY, "closures": "complete", "cache": False}
+    result = dt.transfer("adam", [2], RATES, steps="2,3,5", **given)
+    data = json.loads(result.to_json())
+    (own,) = data["closures"]
+    assert [e["in"] for e in own["exponents"]] == ["T"] and data["measure"]["steps"] == [2, 3, 5]
+    assert [c["depth"]["T"] for c in own["curves"]] == [2, 3, 5]
+    alone = dt.transfer("adam", [2], RATES, steps=3, **given).closures[0].curves[0]
+    assert result.closures[0].curves[1].values == alone.values
+    assert {one["in"] for one in own["signal"]} <= {"T"}
+
+
 def test_among_the_rivals_over_batches_are_rates_without_the_factor():
     given = {name: TINY[name] for name in ("width", "heads", "tokens", "seeds", "device")}
     plan = dt.transfer("adam", [2], RATES, batches=[2, 8], steps=8, rivals=True, plan=True, **given)
@@ -203,6 +216,9 @@ def test_what_cannot_be_trained_is_refused():
         ({"steps": 0}, "steps"),
         ({"draws": 2}, "draws"),
         ({"updates": 2}, "updates"),
+        ({"steps": "2,3", "rivals": True}, "rivals was given with several steps, over which no"),
+        ({"steps": "2,3", "batches": "2,4"}, "batches was given with several steps"),
+        ({"steps": "2,x"}, "the steps '2,x' cannot be read: valid are whole numbers from 1"),
     ):
         with pytest.raises(InputError, match=word):
             dt.transfer("adam", [2], RATES, ["symmetric"], **{**SMALL, **asked})
