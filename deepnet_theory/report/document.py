@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -61,29 +61,34 @@ def gathered(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells under heads, if there are any; ``numbers`` and ``sentences`` are such columns."""
+    """Cells under heads, if there are any; ``numbers`` and ``sentences`` are such columns.
+
+    A table of no rows is false: it says nothing, and no printer shows its head.
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[Words, ...], ...]
     numbers: tuple[int, ...] = ()
     sentences: tuple[int, ...] = ()
 
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
 
 def table(columns: str, rows: Iterable[tuple[Words, ...]]) -> Table:
-    """A table of columns such as ``depth | >mean | …finding``: > before numbers, … before words."""
-    head = [name.strip() for name in columns.split("|")]
+    """A table of those columns that any row has a value for.
+
+    Columns are a text such as ``depth | >mean | …finding``: > before numbers, … before words.
+    """
+    cells = tuple(rows)
+    names = [name.strip() for name in columns.split("|")]
+    kept = [i for i in range(len(names)) if any(row[i] for row in cells)]
+    head = [names[i] for i in kept]
     numbers, sentences = (
         tuple(i for i, name in enumerate(head) if name.startswith(sign)) for sign in ">…"
     )
-    return Table(tuple(name.lstrip(">…") for name in head), tuple(rows), numbers, sentences)
-
-
-def filled(columns: str, rows: Iterable[tuple[Words, ...]]) -> Table:
-    """Such a table of the columns that any row has a value for."""
-    cells = list(rows)
-    kept = [i for i in range(columns.count("|") + 1) if any(row[i] for row in cells)]
-    names = columns.split("|")
-    return table("|".join(names[i] for i in kept), (tuple(row[i] for i in kept) for row in cells))
+    shown = tuple(tuple(row[i] for i in kept) for row in cells)
+    return Table(tuple(name.lstrip(">…") for name in head), shown, numbers, sentences)
 
 
 def terms(rows: Iterable[tuple[Words, ...]]) -> Table:
@@ -106,9 +111,6 @@ class Listing:
     """Lines of a program or of data, kept as they are."""
 
     text: str
-
-
-Point = tuple[float, float]
 
 
 class Mark(NamedTuple):
@@ -140,7 +142,7 @@ class Series:
 
     label: str
     marks: tuple[Mark, ...] = ()
-    line: tuple[Point, ...] = ()
+    line: tuple[tuple[float, float], ...] = ()
     band: tuple[Mark, ...] = ()
     colour: int = 0
     shade: float = 1.0
@@ -166,32 +168,20 @@ class Figure:
 class Document(Displayed):
     """A title and its contents; as a part of another one, a section.
 
-    A page of HTML shows what is ``folded`` only when asked.
+    A page of HTML shows what is ``folded`` only when asked. A document is false where none of its
+    blocks says anything: no printer shows its title.
     """
 
     title: str
     body: tuple[Block, ...]
     folded: bool = False
 
+    def __bool__(self) -> bool:
+        return any(self.body)
+
 
 Block = Words | Table | Proposition | Listing | Figure | Document
 Body = tuple[Block, ...]
-
-
-def said(body: Iterable[Block]) -> Iterator[Block]:
-    """The blocks that say anything: a table of no rows has no head, an empty section no title."""
-    for block in body:
-        match block:
-            case Document():
-                there = any(said(block.body))
-            case Table():
-                there = bool(block.rows)
-            case str() | tuple():
-                there = bool(block)
-            case _:
-                there = True
-        if there:
-            yield block
 
 
 # ---- numbers as a person reads them ----

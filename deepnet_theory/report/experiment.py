@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions.measurement import (
@@ -47,8 +47,10 @@ def document(m: Result) -> doc.Document:
     if m.schema == PREDICTION:
         how, ended = "Predicted from single sublayers, with no free constant", m.provenance.ran
     rows = m.of.get("rows", {})
+    used = m.of.get("row", next(iter(rows), None))
+    here = f", {how.lower()} here"
     body: doc.Body = (
-        *rows_named(rows, m.of.get("row", next(iter(rows), None)), f"{how.lower()} here"),
+        *(f"{n}{here * (n == used)}: {rows[n]}." for n in sorted(rows, key=lambda n: n != used)),
         *answers_of(m),
         f"{how}: {settings}." * bool(settings),
         m.because * (m.schema not in TRAINED),
@@ -66,9 +68,12 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
     shares, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
     more = f"{left} more, each smaller than these." * (left > 0)
     at = sized(m.points[-1].at) if m.points else "the last point"
+    several = len({s.at.get("part") for s in shares}) > 1
+    names = (" ".join(s.at.values()) if several else s.at["name"] for s in shares)
+    sizes = (sized(p.at) for p in m.points)
     drawn = figures(m)
     return (
-        doc.Document("Exponents", (judged(m.exponents),) * bool(m.exponents)),
+        doc.Document("Exponents", (judged(m.exponents),)),
         *(
             doc.Document(
                 f"Exponents, {c.closure}, ρ/η = {c.rho or '-'}",
@@ -77,8 +82,8 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
             for c in m.closures
         ),
         *transfer(m, drawn),
-        doc.Document("Points", (*(drawn if m.points else ()), points(m.points))),
-        doc.Document(f"Trained alone, at {at}", (_shares(shares), more)),
+        doc.Document("Points", (*(drawn if m.points else ()), _estimates("size", sizes, m.points))),
+        doc.Document(f"Trained alone, at {at}", (_estimates("parameters", names, shares), more)),
         *runs(m, drawn),
         doc.Document("Gradient noise", (NOISE * bool(m.noise), noise_table(m.noise))),
         doc.Document("Warnings", m.provenance.warnings),
@@ -95,11 +100,6 @@ def lines(m: Result) -> str:
 
 
 # ---- sentences ----
-
-
-def _wide(m: Result) -> bool:
-    """Whether exponents are those of the features and the loss in the width."""
-    return "across" in m.of.get("select", {})
 
 
 def y_label(m: Result) -> str:
@@ -134,23 +134,12 @@ def answer(m: Result) -> tuple[doc.Inline, ...]:
         return f"{whole.finding or told}: ", m.verdict, "."
     if not m.exponents:
         return (m.verdict, ": no exponent was measured.")
-    wrong = ", ".join(e.share for e in m.exponents if e.verdict is Verdict.REFUTED)
-    if _wide(m):
+    if "across" in m.of.get("select", {}):  # exponents of the features and the loss in the width
+        wrong = ", ".join(e.share for e in m.exponents if e.verdict is Verdict.REFUTED)
         right = sum(e.verdict is Verdict.SUPPORTED for e in m.exponents)
-        told = (
-            f"{right} of {len(m.exponents)} exponents as predicted{f', not {wrong}' * bool(wrong)}"
-        )
-    elif m.schema == MODEL:
-        told = f"‖ΔF‖ {m.trend}. Constant in depth"
-    else:
-        told = f"‖ΔF‖ {m.trend}"
-    return f"{told}: ", m.verdict, "."
-
-
-def rows_named(rows: Mapping[str, str], used: str | None, what: str) -> Iterator[str]:
-    """Both rules by name, first the one that was ``used``, with ``what`` was done with it."""
-    for name, formulas in sorted(rows.items(), key=lambda row: row[0] != used):
-        yield f"{name}{f', {what}' * (name == used)}: {formulas}."
+        told = f"{right} of {len(m.exponents)} exponents as predicted"
+        return f"{told}{f', not {wrong}' * bool(wrong)}: ", m.verdict, "."
+    return f"‖ΔF‖ {m.trend}{'. Constant in depth' * (m.schema == MODEL)}: ", m.verdict, "."
 
 
 def rule_words(m: Result) -> str:
@@ -166,28 +155,16 @@ def rule_words(m: Result) -> str:
 # ---- tables ----
 
 
-def points(measured: Points) -> doc.Table:
-    """‖ΔF‖/η at every size, and the columns that any of the points has a value for."""
-    return _estimates("size", [sized(p.at) for p in measured], measured)
-
-
-def _shares(shares: Points) -> doc.Table:
-    """‖ΔF‖/η with one kind of parameter trained alone."""
-    several = len({s.at.get("part") for s in shares}) > 1
-    names = [" ".join(s.at.values()) if several else s.at["name"] for s in shares]
-    return _estimates("parameters", names, shares)
-
-
-def _estimates(what: str, names: Sequence[str], estimates: Points) -> doc.Table:
-    cells = []
+def _estimates(what: str, names: Iterable[str], estimates: Points) -> doc.Table:
+    """‖ΔF‖/η at every size, or with one kind of parameter trained alone."""
+    rows = []
     for name, e in zip(names, estimates, strict=True):
-        mean, low, high = e.predicted or (None, None, None)
-        absolute = "" if mean is None else interval(low, high)
-        told = (number(mean, missing=""), absolute, e.finding)
-        seeds = str(len(e.values) or "")
-        cells.append((name, number(e.mean), interval(e.low, e.high), seeds, *told))
+        predicted, *ends = e.predicted or (None, None, None)
+        measured = number(e.mean), interval(e.low, e.high), str(len(e.values) or "")
+        absolute = number(predicted, missing=""), interval(*ends) if e.predicted else ""
+        rows.append((name, *measured, *absolute, e.finding))
     columns = "mean | >95 % interval | >seeds | >predicted | >its interval | …finding"
-    return doc.filled(f"{what} | >{columns}", cells)
+    return doc.table(f"{what} | >{columns}", rows)
 
 
 def noise_table(noise: Points) -> doc.Table:
@@ -198,7 +175,7 @@ def noise_table(noise: Points) -> doc.Table:
         size = number(e.mean, ".3g") if bounded else f"above {number(e.low, '.3g')}"
         told = (size, interval(e.low, e.high, ".3g"), e.finding)
         rows.append((e.at["group"], e.at["role"], *told))
-    return doc.filled("group | role | >B_noise | >95 % interval | …finding", rows)
+    return doc.table("group | role | >B_noise | >95 % interval | …finding", rows)
 
 
 def judged(exponents: Sequence[Exponent]) -> doc.Table:
@@ -221,7 +198,7 @@ def judged(exponents: Sequence[Exponent]) -> doc.Table:
 def _because(e: Exponent) -> str:
     rivals = ", ".join(f"{name} {power(slope)}" for name, slope in e.rivals)
     parts = (
-        "" if e.fitted_from is None else f"fitted from {e.variable} = {e.fitted_from}",
+        f"fitted from {e.variable} = {e.fitted_from}" * (e.fitted_from is not None),
         e.because,
         f"other optimizers' rules here: {rivals}" * bool(rivals),
     )

@@ -139,20 +139,20 @@ def fit(axes: Axes, figure: Figure) -> None:
     A linear one with a level ends as far above the level as the lowest point is away from it: what
     diverged is cut.
     """
-    limits = [one.dataLim for one in axes.get_shared_y_axes().get_siblings(axes)]
+    series = [s for _, panel in figure.panels for s in panel]
+    heights = [y for s in series for _, y in s.line]
+    for mark in (mark for s in series for mark in (*s.marks, *s.band)):
+        heights += [mark.y] if mark.of_x else mark[1:4]
+    shown = [y for y in heights if math.isfinite(y) and (figure.linear or y > 0)] or [1.0]
+    low, high = min(shown), max(shown)
     if not figure.linear:
-        low = min((one.minposy for one in limits if math.isfinite(one.minposy)), default=1.0)
-        high = max((one.y1 for one in limits if one.y1 >= low), default=1.0)
         centre, span = math.sqrt(low * high), max(1.25**2 * high / low, FLAT)
         axes.set_ylim(centre / math.sqrt(span), centre * math.sqrt(span))
         return
-    low = min((one.y0 for one in limits if math.isfinite(one.y0)), default=0.0)
-    high = max((one.y1 for one in limits if math.isfinite(one.y1)), default=1.0)
     if figure.level is not None:
-        level, series = figure.level[0], [s for _, panel in figure.panels for s in panel]
-        heights = [y for s in series for _, y in (*s.line, *(mark[:2] for mark in s.marks))]
-        lowest = min(filter(math.isfinite, heights), default=level)
-        high = min(high, max(level, lowest) + max(abs(level - lowest), 0.05 * abs(level)))
+        level = figure.level[0]
+        high = min(high, max(level, low) + max(abs(level - low), 0.05 * abs(level)))
+        low, high = min(low, level), max(high, level)
     room = (high - low or 1.0) / 16
     axes.set_ylim(low - room, high + room)
 

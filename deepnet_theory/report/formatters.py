@@ -99,33 +99,27 @@ def plot(result: object, variable: str | None = None, rivals: Sequence[Result] =
 
 def steps(derivation: Derivation, *names: str) -> doc.Document:
     """Single steps of a derivation by their names, with the numbers that they have in the whole."""
-    from deepnet_theory.report.rule import proposition
+    from deepnet_theory.report.rule import propositions
 
-    shown = tuple(proposition(derivation, derivation.step(name)) for name in names)
-    return doc.Document("", shown)
+    told = propositions(derivation)
+    return doc.Document("", tuple(told[name] for name in names))
 
 
 def rules(derivations: Mapping[str, Derivation]) -> doc.Document:
     """The rules of several derivations, one a row."""
-    rows = (
-        (name, e.part, e.sublayer, row.named, *(e.alpha, e.beta, e.rate, row.rule.eta))
+    rows: list[tuple[doc.Words, ...]] = [
+        (name, e.part, e.sublayer, row.named, *map(doc.Formula, formulas))
         for name, d in derivations.items()
         for row in d.rows
         for e in row.rule.entries
-    )
-    return table(" | of | sublayer | rule | α | β | κ | factor on η", rows, formulas=4)
+        for formulas in [(e.alpha, e.beta, e.rate, row.rule.eta)]
+    ]
+    return table(" | of | sublayer | rule | α | β | κ | factor on η", rows)
 
 
-def table(columns: str, rows: Iterable[tuple[str, ...]], formulas: int = 0) -> doc.Document:
-    """A table of columns such as ``rule | α | β``; the last ``formulas`` columns hold formulas."""
-    cells = (
-        (
-            *row[: len(row) - formulas],
-            *(cell if cell == "-" else doc.Formula(cell) for cell in row[len(row) - formulas :]),
-        )
-        for row in rows
-    )
-    return doc.Document("", (doc.table(columns, cells),))
+def table(columns: str, rows: Iterable[tuple[doc.Words, ...]]) -> doc.Document:
+    """A table of columns such as ``rule | α | β``."""
+    return doc.Document("", (doc.table(columns, rows),))
 
 
 def draw(

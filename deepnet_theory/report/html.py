@@ -36,7 +36,7 @@ def fragment(document: doc.Document) -> str:
 
 
 def _blocks(document: doc.Document, level: int) -> str:
-    return "\n".join(_block(block, level) for block in doc.said(document.body))
+    return "\n".join(_block(block, level) for block in document.body if block)
 
 
 def _block(block: doc.Block, level: int) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"
 LEVELS = {Verdict.SUPPORTED: NOTICE, Verdict.UNDECIDED: WARNING, Verdict.REFUTED: ERROR}
+OUTCOMES = {ERROR: "failure", WARNING: "error", NOTICE: "system-out"}  # as JUnit calls them
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -24,28 +25,25 @@ def junit(audit: Audit) -> str:
 
     A difference is a failure, a model that was not understood an error, and a remark passes.
     """
-    outcomes = {ERROR: "failure", WARNING: "error", NOTICE: "system-out"}
-    suite = ElementTree.Element("testsuite", name="deepnet-theory audit")
-    levels = []
-    for level, finding in _findings(audit):
-        levels.append(level)
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=_xml(audit.model), name=_xml(finding.where)
-        )
-        if finding.line is not None:
-            case.set("file", _xml(finding.line.file))
-            case.set("line", str(finding.line.number))
-        outcome = ElementTree.SubElement(case, outcomes[level])
-        if level == NOTICE:
-            outcome.text = _xml(_text(finding))
-        else:
-            outcome.set("message", _xml(finding.what))
-            outcome.text = _xml(finding.mend)
-    suite.set("tests", str(len(levels)))
-    suite.set("failures", str(levels.count(ERROR)))
-    suite.set("errors", str(levels.count(WARNING)))
+    found = [*_findings(audit)]
+    levels = [level for level, _, _ in found]
+    counts = {"failures": levels.count(ERROR), "errors": levels.count(WARNING)}
+    suite = _element(None, "testsuite", name="deepnet-theory audit", tests=len(found), **counts)
+    for level, finding, place in found:
+        case = _element(suite, "testcase", classname=audit.model, name=finding.where, **place)
+        message = {} if level == NOTICE else {"message": finding.what}
+        outcome = _element(case, OUTCOMES[level], **message)
+        outcome.text = NO_XML.sub("?", finding.mend if message else _text(finding))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _element(parent: ElementTree.Element | None, tag: str, **values: object) -> ElementTree.Element:
+    """An element, in its parent if any; its values lose the characters that XML lacks."""
+    texts = {name: NO_XML.sub("?", str(value)) for name, value in values.items()}
+    if parent is None:
+        return ElementTree.Element(tag, texts)
+    return ElementTree.SubElement(parent, tag, texts)
 
 
 def github(audit: Audit) -> str:
@@ -53,34 +51,27 @@ def github(audit: Audit) -> str:
 
     A finding is at the line that adds its branch to the stream, else at the model's file.
     """
-    lines = []
-    for level, finding in _findings(audit):
-        place = {"title": f"{audit.model}: {finding.where}"}
-        if finding.line is not None:
-            place |= {"file": finding.line.file, "line": str(finding.line.number)}
-        elif (file := audit.model.rpartition(":")[0]).endswith(".py"):
-            place["file"] = file
-        given = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in place.items())
+    lines, file = [], audit.model.rpartition(":")[0]
+    for level, finding, place in _findings(audit):
+        at = place or ({"file": file} if file.endswith(".py") else {})
+        named = {"title": f"{audit.model}: {finding.where}", **at}
+        given = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in named.items())
         lines.append(f"::{level} {given}::{_escaped(_text(finding))}")
     return "\n".join(lines)
 
 
-def _findings(audit: Audit) -> Iterator[tuple[str, Finding]]:
-    """The verdict as a finding, then the audit's own, each with its level."""
+def _findings(audit: Audit) -> Iterator[tuple[str, Finding, dict[str, str]]]:
+    """The verdict as a finding, then the audit's own, each with its level and the line of code."""
     verdict, rest = answer(audit)
     missing = "\n".join(not_understood(audit))
-    yield LEVELS[audit.verdict], Finding("verdict", f"{verdict}{rest}", 1.0, missing)
-    for finding in audit.findings:
-        yield NOTICE if finding.severity == REMARK else ERROR, finding
+    yield LEVELS[audit.verdict], Finding("verdict", f"{verdict}{rest}", 1.0, missing), {}
+    for one in audit.findings:
+        place = {"file": one.line.file, "line": str(one.line.number)} if one.line else {}
+        yield NOTICE if one.severity == REMARK else ERROR, one, place
 
 
 def _text(finding: Finding) -> str:
     return f"{finding.what}\n{finding.mend}".strip()
-
-
-def _xml(text: str) -> str:
-    """The text without the characters that XML has not."""
-    return NO_XML.sub("?", text)
 
 
 def _escaped(text: str, more: str = "") -> str:

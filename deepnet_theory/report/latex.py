@@ -29,7 +29,7 @@ def latex(document: doc.Document) -> str:
 
 def _blocks(document: doc.Document, level: int) -> Iterator[str]:
     yield rf"\{LEVELS[level]}*{{{document.title.translate(_TYPED)}}}"
-    for block in doc.said(document.body):
+    for block in (block for block in document.body if block):
         match block:
             case doc.Document():
                 yield from _blocks(block, level + 1)

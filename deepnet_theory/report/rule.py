@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,10 @@ from deepnet_theory.report import document as doc
 if TYPE_CHECKING:
     from deepnet_theory.definitions.selection import Selection
     from deepnet_theory.proof.derivation import Derivation
-    from deepnet_theory.proof.step import Step
     from deepnet_theory.sizes.answer import Consequence
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
-CONSEQUENCE = "quantity | of | order | …meaning"
 RELATION_MEANING = {
     "EQUAL": "exactly",
     "AT_MOST": "an upper bound",
@@ -33,8 +31,8 @@ def document(derivation: Derivation, proof: bool = True) -> doc.Document:
     """The rule; with the ``proof`` its steps and what was measured, else what fits one screen."""
     if not proof:
         return short(derivation)
-    number = _numbers(derivation)
-    ends = ", ".join(f"({number[name]})" for name in derivation.conclusion)
+    told = propositions(derivation)
+    ends = ", ".join(f"({told[name].number})" for name in derivation.conclusion)
     body: doc.Body = (
         *box(derivation),
         conclusion(derivation),
@@ -48,12 +46,11 @@ def document(derivation: Derivation, proof: bool = True) -> doc.Document:
 
 def short(derivation: Derivation) -> doc.Document:
     """The answer on one screen: the rule, what it means in depth, and what else to know."""
-    rows = (_consequence(c) for c in derivation.consequences if c.name in TOLD_FIRST)
-    table = doc.table(CONSEQUENCE, rows)
+    first = _consequences(c for c in derivation.consequences if c.name in TOLD_FIRST)
     body: doc.Body = (
         *box(derivation),
         *meaning(derivation),
-        doc.Document("In depth", (table, *derivation.remarks)),
+        doc.Document("In depth", (first, *derivation.remarks)),
         f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
         f"{', '.join(_parts(derivation))}.",
         conclusion(derivation),
@@ -77,7 +74,7 @@ def section(derivation: Derivation, name: str) -> doc.Document:
 def _parts(derivation: Derivation) -> dict[str, doc.Document]:
     """The sections of the whole, those of the steps among them, by their titles."""
     parts = (*beside(derivation), *steps(derivation))
-    return {part.title.lower(): part for part in parts if any(doc.said([part]))}
+    return {part.title.lower(): part for part in parts if part}
 
 
 def title(selection: Selection) -> str:
@@ -151,28 +148,29 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
 # ---- what is measured, and not a step ----
 
 
-def beside(derivation: Derivation) -> tuple[doc.Document, ...]:
-    return (
-        *_consequences(derivation),
-        doc.Document("Remarks", derivation.remarks),
-        doc.Document(
-            "Assumptions", (doc.terms((a.name, a.statement) for a in derivation.assumptions),)
-        ),
-    )
-
-
-def _consequences(derivation: Derivation) -> Iterator[doc.Document]:
-    """What follows from the rule as powers of the depth: of the scaled matrices, of the others."""
-    beside = {f"share-{share.place.parameter}" for share in derivation.parameters}
+def beside(derivation: Derivation) -> Iterator[doc.Document]:
+    """The powers of the depth of the scaled matrices and of the others, remarks and premises."""
+    shares = {f"share-{share.place.parameter}" for share in derivation.parameters}
     for name, other in ("Consequences", False), ("Parameters that beta does not reach", True):
-        rows = (_consequence(c) for c in derivation.consequences if (c.name in beside) is other)
-        table = doc.table(CONSEQUENCE, rows)
-        yield doc.Document(name, (table,), folded=True)
+        found = (c for c in derivation.consequences if (c.name in shares) is other)
+        yield doc.Document(name, (_consequences(found),), folded=True)
+    yield doc.Document("Remarks", derivation.remarks)
+    premises = doc.terms((a.name, a.statement) for a in derivation.assumptions)
+    yield doc.Document("Assumptions", (premises,))
 
 
-def _consequence(c: Consequence) -> tuple[doc.Words, ...]:
-    words = ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words)
-    return c.name, owner(c.part, c.sublayer), doc.Formula(c.text), words
+def _consequences(found: Iterable[Consequence]) -> doc.Table:
+    """A table of consequences, what each means with its remark."""
+    rows = (
+        (
+            c.name,
+            owner(c.part, c.sublayer),
+            doc.Formula(c.text),
+            ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words),
+        )
+        for c in found
+    )
+    return doc.table("quantity | of | order | …meaning", rows)
 
 
 # ---- the steps ----
@@ -181,28 +179,27 @@ def _consequence(c: Consequence) -> tuple[doc.Words, ...]:
 def steps(derivation: Derivation) -> tuple[doc.Document, ...]:
     """The steps by section, in order of first appearance; their numbers run through."""
     parts: dict[str, list[doc.Proposition]] = {}
-    for step in derivation.steps:
-        parts.setdefault(step.section or "Derivation", []).append(proposition(derivation, step))
+    for told in propositions(derivation).values():
+        parts.setdefault(told.step.section or "Derivation", []).append(told)
     return tuple(doc.Document(name, tuple(found), folded=True) for name, found in parts.items())
 
 
-def proposition(derivation: Derivation, step: Step) -> doc.Proposition:
-    """One step, with the number that it has in the whole, its verdict and what it rests on."""
-    number, verdict = _numbers(derivation), derivation.verdicts[step.name]
-    rests = (
-        f"from {', '.join(str(number[used]) for used in step.uses)}" * bool(step.uses),
-        f"given {', '.join(step.assumptions)}" * bool(step.assumptions),
-        step.source,
-    )
-    stands = "; ".join(filter(None, rests))
-    left, lhs = step.left, step.lhs
-    if left is not None and (lhs.is_Derivative or lhs in (left, step.rhs)):
-        left, lhs = None, left  # it says the same, shorter
-    because = f"{step.because} [{stands}]" if stands else step.because
-    fails = f"REFUTED: fails {', '.join(step.failures())}" if verdict is Verdict.REFUTED else ""
-    shown = replace(step, left=left, lhs=lhs, because=because)
-    return doc.Proposition(number[step.name], shown, verdict, fails)
-
-
-def _numbers(derivation: Derivation) -> dict[str, int]:
-    return {step.name: n for n, step in enumerate(derivation.steps, start=1)}
+def propositions(derivation: Derivation) -> dict[str, doc.Proposition]:
+    """Every step by its name: with a number, its verdict and what it rests on."""
+    found: dict[str, doc.Proposition] = {}
+    for number, step in enumerate(derivation.steps, start=1):
+        verdict, left, lhs = derivation.verdicts[step.name], step.left, step.lhs
+        rests = (
+            f"from {', '.join(str(found[used].number) for used in step.uses)}" * bool(step.uses),
+            f"given {', '.join(step.assumptions)}" * bool(step.assumptions),
+            step.source,
+        )
+        stands = "; ".join(filter(None, rests))
+        if left is not None and (lhs.is_Derivative or lhs in (left, step.rhs)):
+            left, lhs = None, left  # it says the same, shorter
+        because = f"{step.because} [{stands}]" if stands else step.because
+        wrong = step.failures() if verdict is Verdict.REFUTED else ()
+        fails = f"REFUTED: fails {', '.join(wrong)}" * bool(wrong)
+        shown = replace(step, left=left, lhs=lhs, because=because)
+        found[step.name] = doc.Proposition(number, shown, verdict, fails)
+    return found

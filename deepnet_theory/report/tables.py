@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 def comparison(c: Comparison) -> doc.Document:
     """The rule of every closure, a row an entry, and why closures are refused."""
-    rows: list[tuple[doc.Words, ...]] = []
-    for name, answer in c.closures.items():
-        for e in () if isinstance(answer, str) else answer.rule.entries:
-            eta = "1" if isinstance(answer, str) else answer.rule.eta
-            formulas = map(doc.Formula, (e.alpha, e.beta, e.rate, eta, e.rho or "1"))
-            rows.append((name, owner(e.part, e.sublayer), *formulas))
+    rows: list[tuple[doc.Words, ...]] = [
+        (name, owner(e.part, e.sublayer), *map(doc.Formula, (e.alpha, e.beta, e.rate, eta, rho)))
+        for name, answer in c.closures.items()
+        if not isinstance(answer, str)
+        for e in answer.rule.entries
+        for eta, rho in [(answer.rule.eta, e.rho or "1")]
+    ]
     table = doc.table("closure | of | α | β | κ | factor on η | ρ", rows)
     why = ((name, answer) for name, answer in c.closures.items() if isinstance(answer, str))
     refused = doc.Document("Refused", (doc.terms(why),))
@@ -127,21 +128,13 @@ BEHIND = {
 }
 
 
-def wide_title(derivation: WidthDerivation) -> str:
-    """The network, its optimizer, and the dimensions that vary."""
-    dimensions = derivation.table.across.replace("both", "width and depth").replace(",", ", ")
-    return f"{title(derivation.table.selection)} across {dimensions}"
-
-
 def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
     """The table, its numbers and conventions; with the ``proof`` sizes and every step too."""
     table, depth = derivation.table, derivation.depth
-    refused = doc.gathered((r.coupled_refused, r.role) for r in table.rows if r.coupled_refused)
-    coupled = (f"{', '.join(roles)}: {why}." for why, roles in refused.items())
+    coupled = _refused((r.coupled_refused, r.role) for r in table.rows)
+    update: doc.Body = (_table(table.rows, BEHIND), *coupled)
     behind = (
-        doc.Document(
-            "One update, per unit of learning rate", (_table(table.rows, BEHIND), *coupled)
-        ),
+        doc.Document("One update, per unit of learning rate", update),
         doc.Document("Derivation in depth", steps(depth) if depth else ()),
     )
     body: doc.Body = (
@@ -151,7 +144,8 @@ def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
         *(behind if proof else ("The sizes behind it: --steps.",)),
         (derivation.verdict, f": {derivation.shown}."),
     )
-    return doc.Document(wide_title(derivation), body)
+    dimensions = table.across.replace("both", "width and depth").replace(",", ", ")
+    return doc.Document(f"{title(table.selection)} across {dimensions}", body)
 
 
 def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
@@ -171,8 +165,13 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     if derivation.scale is not None:
         yield f"{derivation.scale.words} multiply what the base model takes by:"
         yield _table(kept, COLUMNS, derivation.scale.ratio)
-    refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused is not None)
-    yield from (f"Refused, {', '.join(roles)}: {why}." for why, roles in refused.items())
+    yield from _refused(((row.refused, row.role) for row in table.rows), "Refused, ")
+
+
+def _refused(pairs: Iterable[tuple[str | None, str]], first: str = "") -> Iterator[str]:
+    """A sentence a reason, with all roles that are refused for it."""
+    for why, roles in doc.gathered(pair for pair in pairs if pair[0] is not None).items():
+        yield f"{first}{', '.join(roles)}: {why}."
 
 
 def _table(
@@ -213,7 +212,6 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
     of_roles = ((tuple(getattr(row, n) for n in POWERS), row) for row in table.rows)
     alike = doc.gathered((sizes, row.role) for sizes, row in of_roles if row.refused is None)
     lines = ((*(cell("", s, None) for s in sizes), ", ".join(to)) for sizes, to in alike.items())
-    refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused)
     points = ((number(ratio), number(rate)) for ratio, rate in derivation.curve.items())
     of = (f"In closed form, for {derivation.premise}:",) if derivation.curved else ()
     curve = (*of, doc.table(">B/B_noise | >best rate over that without noise", points))
@@ -230,7 +228,7 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
     body: doc.Body = (
         f"In powers of the batch size B, gradient noise {table.gradient_noise}:",
         doc.table(" | ".join((*POWERS.values(), "…roles")), lines),
-        *(f"Refused, {', '.join(roles)}: {why}." for why, roles in refused.items()),
+        *_refused(((row.refused, row.role) for row in table.rows), "Refused, "),
         doc.Document("The best rate of one update, between the regimes", curve),
         doc.Document("Conventions", table.conventions),
         *others,

@@ -42,7 +42,7 @@ def text(document: doc.Document) -> str:
 def _blocks(document: doc.Document, level: int) -> Iterator[str]:
     """Each block as one text; the steps of a derivation stand close, below a bare title."""
     title = _folded(document.title)
-    body = [*doc.said(document.body)]
+    body = [block for block in document.body if block]
     if steps := [block for block in body if isinstance(block, doc.Proposition)]:
         yield "\n".join((*title, *(line for step in steps for line in _equation(step))))
     elif document.title:

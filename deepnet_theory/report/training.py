@@ -181,7 +181,7 @@ def runs(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
         trained = m.schema == TRAINING
         rows = ((run.rule if trained else sized(run.depth), *_run(run)) for run in m.runs)
         columns = ">steps | >loss | >validation | >largest R | >tokens' cosine | …finding"
-        table = doc.filled(f"{'run' if trained else 'depth'} | {columns}", rows)
+        table = doc.table(f"{'run' if trained else 'depth'} | {columns}", rows)
         level = f"Unigram entropy {number(m.baseline, '.3f')} {LOSS}." * trained
         figures = drawn if trained else ()
         yield doc.Document(
