@@ -19,7 +19,7 @@ BUDGETS = {
     "models": 5206,
     "processes": 495,
     "proof": 4093,
-    "report": 2217,
+    "report": 2164,
     "runtime": 990,
     "sizes": 5264,
     "trainers": 500,
