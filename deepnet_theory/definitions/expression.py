@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,15 @@ MAX_LENGTH = 1000  # characters; longer input is refused before it is tokenised
 MAX_DEPTH = 60  # nesting of the tree
 MAX_EXPONENT = 256  # numerator and denominator of any exponent
 MAX_DIGITS = 300.0  # of any value that a tree could form from names of one digit: a float's
+
+GREEK = {
+    "alpha": "α", "beta": "β", "kappa": "κ", "eta": "η", "rho": "ρ", "theta": "θ", "tau": "τ",
+    "lambda": "λ", "sigma": "σ", "delta": "δ", "epsilon": "ε", "phi": "φ",
+    "gamma": "γ", "mu": "μ", "omega": "ω", "xi": "ξ",
+}  # fmt: skip
+RAISED = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")  # a whole exponent
+_LOWERED = {raised: digit for digit, raised in RAISED.items()}
+_TYPED = {"·": "*", "−": "-", "√": "sqrt", "^": "**"} | {s: name for name, s in GREEK.items()}
 
 T = TypeVar("T")
 
@@ -245,6 +255,13 @@ INDEXED = Grammar(
 )
 
 
+def typed(formula: str) -> str:
+    """A printed formula as it is typed: ``2·N²`` is ``2*N**2``."""
+    exponent = f"[{''.join(map(chr, _LOWERED))}]+"
+    flat = re.sub(exponent, lambda m: f"**({m[0].translate(_LOWERED)})", formula)
+    return "".join(_TYPED.get(sign, sign) for sign in flat)
+
+
 @lru_cache(4096)  # a rule's texts are read anew at every depth and for every parameter
 def _parse(text: str, grammar: Grammar) -> Expression:
     if not isinstance(text, str) or not text.strip():
@@ -254,12 +271,12 @@ def _parse(text: str, grammar: Grammar) -> Expression:
             f"{grammar.purpose} of {len(text)} characters is too long; "
             f"at most {MAX_LENGTH} are read"
         )
-    stripped = text.strip()
+    stripped = typed(text.strip())
 
     def refuse(why: str) -> InputError:
         return InputError(f"{shown(stripped)} is not {grammar.purpose}: {why}; use {grammar.valid}")
 
-    # Identifiers are normalised by Python (a full-width "eta" would become "eta"), so only
+    # Other identifiers are normalised by Python (a full-width "eta" would become "eta"), so only
     # printable ASCII is read at all.
     if any(not (32 <= ord(c) < 127) for c in stripped):
         raise refuse("only plain ASCII characters may occur")

@@ -189,7 +189,7 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
     """The step that states the degrees, checked on arrays at several scales."""
     t, s, g, theta = sp.symbols("t s g theta", positive=True)
     update = sp.Function("u")
-    because = f"degrees of {optimizer.update} counted from its expression"
+    because = f"u is the update {optimizer.update}, its degrees counted from this expression"
     if optimizer.floors:
         because += ", above its floor under rms(theta)"
 

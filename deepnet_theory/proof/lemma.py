@@ -42,6 +42,7 @@ from deepnet_theory.proof.algebra import (
     gains,
     i,
     l,
+    norm_of,
     output_change,
     r,
     vanishes,
@@ -88,7 +89,7 @@ J = sp.Function("J", positive=True)  # ‖∂f_l/∂x_l‖
 D = sp.Function("D", positive=True)  # ‖∂f_l/∂θ_l‖
 T = sp.Function("T", positive=True)  # ‖Δθ_l‖
 s = sp.Symbol("x_rms", positive=True)  # standard deviation of the residual stream
-loss_gradient = sp.Symbol("L_F", positive=True)  # ‖∂L/∂F‖, at the output
+loss_gradient = norm_of("dL_dF")  # ‖∂L/∂F‖, at the output
 
 
 # ---- the scalar sublayer ----
@@ -117,13 +118,14 @@ def scalar_steps(weight: sp.Expr) -> Iterator[Step]:
     yield SCALAR.equal(
         "variance-with-random-sign",
         mean_over_signs((alpha + xi * weight) ** 2), alpha**2 + weight**2,
-        "over both signs of the branch var(αx + G) is α²·var x + var G exactly",
+        "a branch G of two scaled matrices of gains v and w, with either sign: var(αx + G) = "
+        "α²·var x + var G exactly",
         source=SIGNED_SOURCE, assumptions=("independent-signs",),
     )  # fmt: skip
     yield SCALAR.equal(
         "scalar-sublayer",
         (alpha * x + weight * x) / sp.sqrt(alpha**2 * x**2 + weight**2 * x**2) * x,
-        sublayer(alpha, weight), "αx + G over its deviation, at the scale of x",
+        sublayer(alpha, weight), "αx + G over its standard deviation, at the scale of x",
         uses=("variance-with-random-sign",),
     )  # fmt: skip
     yield SCALAR.equal(
@@ -133,7 +135,7 @@ def scalar_steps(weight: sp.Expr) -> Iterator[Step]:
     )  # fmt: skip
     yield SCALAR.equal(
         "derivative-x-signed", sp.Derivative(signed, x), sp.factor(sp.diff(signed, x)),
-        "differentiated in x and factored", source=SIGNED_SOURCE,
+        "differentiated in x and factored; ξ = ±1 is the branch's sign", source=SIGNED_SOURCE,
         uses=("scalar-sublayer",), checks=(DERIVATIVE,),
     )  # fmt: skip
     # α = 1: the Jacobian knows the branch weight alone
@@ -141,8 +143,8 @@ def scalar_steps(weight: sp.Expr) -> Iterator[Step]:
     products = sp.binomial(Q, j) / 2**Q * (positive**j * negative ** (Q - j)) ** 2
     yield JACOBIANS.equal(
         "jacobian-mean-square", sp.Sum(products, (j, 0, Q)), sp.Integer(1),
-        "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1, over all patterns of Q signs: in mean "
-        "square nothing decays and nothing grows, at any depth and branch weight",
+        "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1. Over all patterns of Q signs, j of them "
+        "positive, nothing decays or grows in mean square, at any depth and branch weight",
         uses=("derivative-x-signed", "branch-weight"),
         assumptions=("independent-signs",), checks=(equal_at_sizes(Q),),
     )  # fmt: skip
@@ -173,13 +175,14 @@ def telescoping_steps(*, normalised: bool) -> Iterator[Step]:
         "one-sublayer",
         sp.Abs(jacobian_ * change + gradient * update),
         sp.Abs(jacobian_) * sp.Abs(change) + sp.Abs(gradient) * sp.Abs(update),
-        "first order in the changes of input and parameters, and the triangle inequality",
+        "the change after sublayer l, to first order: its Jacobian J_l times the change X_l of its "
+        "input, plus its response D_l times T_l = ‖Δθ_l‖; then the triangle inequality",
         assumptions=("linear-step",),
         checks=(TRIANGLE,),
     )  # fmt: skip
     yield TELESCOPING.at_most(
         "telescoping", X(S + 1), telescoped(J(l)),
-        "the recursion of one sublayer, unrolled from Δx = 0 at the input",
+        "the same for all S sublayers, from X(1) = 0 at the input to X(S + 1) at the output",
         uses=("one-sublayer",), assumptions=("linear-step",),
         checks=(written_at("the recursion unrolled at S = 1 … 4", unrolled),),
     )  # fmt: skip
@@ -218,8 +221,8 @@ def branch_response(placement: Placement) -> Step:
     """The response to a branch on a sum that is normalised."""
     return PLACEMENT.at_most(
         "branch-response", 1 / sp.sqrt(alpha**2 + P**2), 1 / alpha,
-        "a small change of the branch, transverse to path and branch, is divided by the "
-        "deviation of their sum, which is at least the path's",
+        "P is the product of the branch's gains; a small change of the branch, transverse to path "
+        "and branch, is divided by the standard deviation of their sum, at least the path's",
         source=placement.source or OURS, uses=("variance-with-random-sign", "branch-weight"),
         checks=(SQUARES_AT_MOST, FAR),
     )  # fmt: skip
@@ -308,13 +311,13 @@ def update_steps(
     yield SECTION.equal(
         f"sublayer-increment{suffix}",
         sp.Add(*(one * move for one, move in zip(responding, moves, strict=True))), moved,
-        "the output moves by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖", source=OURS,
+        "the output changes by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖", source=OURS,
         uses=(f"update-size{suffix}",), assumptions=("linear-step",), checks=(SAMPLED,),
     )  # fmt: skip
     yield SECTION.equal(
         f"sum-over-sublayers{suffix}", sp.Sum(moved, (i, 1, S)), S * moved,
-        "S equal terms added by the triangle inequality: what updates that push the output "
-        "one way make; independent directions would make √S of it", source=OURS,
+        "S equal terms, added by the triangle inequality: updates that change the output in one "
+        "direction reach it; in independent directions the sum is √S terms", source=OURS,
         uses=(uses, f"sublayer-increment{suffix}"), assumptions=("aligned-updates",),
         checks=(equal_at_sizes(S),),
     )  # fmt: skip

@@ -40,7 +40,7 @@ _SECTIONS = {
     "ffn": Section("Feed-forward gradient", "Su, §Feed-forward gradient"),
 }
 
-upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
+upstream = norm_of("dL_dx")  # |∂L/∂x_{l+1}|
 jacobian = sp.Symbol("J_norm", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
 unit = norm_of("B")  # |B(x)|: |φ(xU)U| and the like, of order one
 
@@ -81,7 +81,8 @@ def scale_step(placement: Placement) -> Step | None:
         return None
     return SUBLAYER.equal(
         "norm-scale", stated, simplified,
-        "a norm is homogeneous of degree 0 (up to its epsilon)",
+        "B is the branch with its gains taken out, P their product; a norm is homogeneous of "
+        "degree 0 (up to its epsilon)",
         checks=(AGREE,),
     )  # fmt: skip
 
@@ -101,7 +102,8 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
     z = of_sublayer("z", sublayer)
     return section_of(sublayer).equal(
         f"probe-{sublayer.name}", z, probed(placement, sublayer),
-        "every matrix is its magnitude times a direction, W = lambda*U",
+        "z is the sum of path and branch; every matrix is a magnitude times a fixed direction, "
+        "W = lambda*U",
         uses=() if scaling is None else (scaling.name,),
         assumptions=("homogeneous-activation",) if "phi" in sublayer.branch else (),
         checks=(Check("explicit matrices", agrees), NAMED),
@@ -123,7 +125,7 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
     return section_of(sublayer).equal(
         f"branch-weight-{sublayer.name}", r,
         weight.xreplace(at_common_gains(sublayer)) * law.xreplace({P: P * size}) / law,
-        "what the branch adds to the identity path, with its directions taken out",
+        "the branch weight: the branch over the identity path, without their directions",
         source="Su, §Post-hoc analysis",
         uses=(f"probe-{sublayer.name}",),
         assumptions=("equal-gains",),
@@ -156,7 +158,7 @@ def derivative_steps(sublayer: Sublayer, placement: Placement) -> Iterator[Step]
             sp.Integer(0) if blind else sp.Derivative(stated, magnitude), radial,
             f"z does not depend on {magnitude}: the norm removes it, so that the radial probe of "
             f"{name} is blind"
-            if blind else f"the scalar probe of {name}",
+            if blind else f"the scalar probe of {name}: z differentiated in its magnitude",
             uses=(f"probe-{sublayer.name}",), left=sp.Derivative(z, magnitude),
             checks=(_as_derived(sublayer, placement, name),),
         )  # fmt: skip
@@ -164,8 +166,9 @@ def derivative_steps(sublayer: Sublayer, placement: Placement) -> Iterator[Step]
             scalar = across(sublayer, placement, name)
             yield section.order(
                 f"transverse-{sublayer.name}-{name}", unit * scalar, scalar,
-                f"a move across {name}, W = lambda*U + h*V: the branch is of degree 0 in {name}, "
-                f"so that its differential is divided by {magnitude}",
+                f"a small move h of {name} in a direction V across U, W = lambda*U + h*V: the "
+                f"branch is of degree 0 in {name}, so that its differential is divided by "
+                f"{magnitude}",
                 source="derived here", uses=(f"probe-{sublayer.name}",), bounded=(unit,),
                 left=sp.Abs(sp.Derivative(z, sp.Symbol("h", positive=True))),
                 checks=(ORDER_ONE, DROPPED, _as_moved(sublayer, placement, name)),
@@ -217,9 +220,9 @@ def gradient_step(sublayer: Sublayer, placement: Placement) -> Step:
     return section_of(sublayer).order(
         f"gradient-{sublayer.name}",
         upstream * jacobian * unit * scalar, scalar,
-        "the chain rule: the upstream gradient, the norm's Jacobian and the branch with its "
-        "gains taken out are of order one; all scaled gains are beta; so the "
-        f"gradients of {', '.join(names)}",
+        f"the gradients of {', '.join(names)} by the chain rule: the gradient norm_dL_dx behind "
+        "the sublayer, the norm's Jacobian J_norm and the branch norm_B without its gains are of "
+        "order one, and all scaled gains are beta",
         uses=tuple(f"{probe}-{sublayer.name}-{name}" for name, probe in by.items()),
         assumptions=(
             "bounded-upstream-gradient", "bounded-norm-jacobian", "unit-branch",
@@ -242,13 +245,14 @@ def increment_step(sublayer: Sublayer, gradient: Step, update: Update) -> Step:
     """
     p, q, size, times = update.p, update.q, gradient.rhs, sp.Integer(sublayer.experts)
     constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
+    length = eta * sp.Symbol("|g|") ** sp.sympify(p) * sp.Symbol("|theta|") ** sp.sympify(q)
     stepped = eta * size**p * beta**q
     return BALANCE.order(
         f"increment-{sublayer.name}",
         sp.Add(*(constant * times * size * stepped for constant in constants)),
         sp.powsimp(eta * times * size ** (1 + p) * beta**q),
         "each scaled matrix changes the output by its gradient's size times its update's, "
-        f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped",
+        f"which is {length} by the degrees; the constants C are dropped",
         uses=("degrees", gradient.name),
         assumptions=("aligned-updates",), bounded=constants,
         left=output_change(letters(sublayer.name)),

@@ -265,9 +265,9 @@ class Balance:
             f"sum-{part.name}",
             sp.Sum(sp.Add(*terms), (l, 1, self.depth)),
             sp.Add(*(self.depth * term for term in terms)),
-            f"the S = {sublayers(part)} residual sublayers of the {part.name}, {part.described} in "
-            f"each of {part.depth} layers, add up; their changes are aligned (in independent "
-            "directions they would add as a square root)",
+            f"the changes of the S = {sublayers(part)} sublayers of the {part.name}, "
+            f"{part.described} in each of {part.depth} layers, are aligned and add up (in "
+            "independent directions the sum would grow as the square root of S)",
             source=COUNTED, uses=(*rests_on, *self.route.sums),
             assumptions=("aligned-updates", "near-identity"),
             checks=(written_at("added up sublayer by sublayer", listed),),
@@ -339,10 +339,11 @@ class Balance:
             yield SECTION.equal(
                 f"balance-{self.tag(kind)}",
                 simplified(whole if len(kinds) == 1 else sublayers(self.part) * single), _ONE,
-                "imposed: the part changes the output by eta whatever the depth"
-                + ("" if kind.name == "*" else ", every sublayer by an equal share of it")
+                f"imposed: one update of the {self.part.name} changes the output by eta, at every "
+                "depth"
+                + ("" if kind.name == "*" else "; every sublayer has an equal share")
                 + ("; at the output that decides" if passage else "")
-                + (", at a learning rate of its own" if kind.name in self.sized.rated else ""),
+                + ("; kappa multiplies the learning rate" * (kind.name in self.sized.rated)),
                 imposed=True, source="Su, §Increment explosion; layer cake, §4.3",
                 uses=tuple(step.name for step in before),
                 checks=(Check("the shares add to one", holds),), left=output_change() / eta,
@@ -410,7 +411,7 @@ class Balance:
             name = f"solution-{self.part.name}-{'eta' if symbol == rate else symbol}"
             yield CLOSURE.equal(
                 name, symbol, present(value),
-                "in logarithms balance and closure are linear, and this is their solution",
+                "the solution of balance and closure, which are linear in logarithms",
                 uses=tuple(step.name for step in imposed),
                 checks=(Check("satisfies its conditions", satisfied), NAMED),
             )  # fmt: skip
@@ -432,8 +433,9 @@ class Balance:
                 both = Check("the branch's product, expanded", partial(self._alike, count * other))
                 yield ORDERS.order(
                     f"order-{k}-{self.tag(kind)}", size, self.in_depth(size),
-                    f"{k} of the {kind.degree} scaled matrices of a branch, each multiplied by 1 + "
-                    f"eta*rho, change the output by the first order times rho^({k - 1})",
+                    f"an update multiplies each of a branch's {kind.degree} scaled matrices by "
+                    f"1 + eta*rho; {k} of them at once change the output by the first order times "
+                    f"{sp.Symbol('rho') ** (k - 1)}",
                     uses=(balance.name, weights[first].name, *(step.name for step in solved)),
                     checks=(both,), left=output_change(str(k)) / eta**k,
                 )  # fmt: skip

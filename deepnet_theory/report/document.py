@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from deepnet_theory.definitions.display import Displayed
+from deepnet_theory.definitions.expression import GREEK, RAISED
 from deepnet_theory.definitions.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -186,20 +187,17 @@ Body = tuple[Block, ...]
 
 # ---- numbers as a person reads them ----
 
-GREEK = {
-    "alpha": "α", "beta": "β", "kappa": "κ", "eta": "η", "rho": "ρ", "theta": "θ", "tau": "τ",
-    "lambda": "λ", "sigma": "σ", "delta": "δ", "epsilon": "ε", "phi": "φ",
-    "gamma": "γ", "mu": "μ", "omega": "ω", "xi": "ξ",
-}  # fmt: skip
 # in this order; a minus sign, unlike a hyphen, is not parted from what follows it
 _SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"(?<![^\s(^[|])-(?=\w)"), "−"),
-    (re.compile(r"\bnorm_(\w+)"), r"‖\1‖"),
+    (re.compile(rf"(?<![^\s(^[|*])-(?=[\d(]|\w+[*/(^]|({'|'.join(GREEK)})\b)"), "−"),
+    (re.compile(r"\bnorm_d(\w)_d(\w+)"), r"‖∂\1/∂\2‖"),
+    (re.compile(r"\bnorm_(ΔF\w*|[A-Z]\b)"), r"‖\1‖"),
     (re.compile(rf"(?<![\w.-])({'|'.join(GREEK)})(?![^\W_]|-|\.\w)"), lambda m: GREEK[m[0]]),
     (re.compile(r"\bsqrt(?=\()"), "√"),
     (re.compile(r"(?<=[\w)|‖])\*\*(?=[\w(-])"), "^"),
     (re.compile(r"(?<=[\w)|‖])\*(?=[\w(|√‖])"), "·"),
 )
+_WHOLE = re.compile(r"(?<=[\w)|‖])\^(?:\((−?\d+)\)|(\d+)(?![\w./]))")
 
 
 def lettered(text: str) -> str:
@@ -207,6 +205,16 @@ def lettered(text: str) -> str:
     for pattern, sign in _SET:
         text = pattern.sub(sign, text)
     return text
+
+
+def raised(text: str) -> str:
+    """A line of signs with its whole exponents raised: S·r², and N for N^1."""
+
+    def whole(exponent: re.Match[str]) -> str:
+        digits = exponent[1] or exponent[2]
+        return "" if digits == "1" else digits.translate(RAISED)
+
+    return _WHOLE.sub(whole, text)
 
 
 SIGNED = "+z.4f"  # the form of an exponent

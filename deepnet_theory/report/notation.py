@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.printing.latex import latex
+from sympy.printing.str import StrPrinter
 
 from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar, OperatorAlgebra, fold
 from deepnet_theory.definitions.placement import PLACEMENT
@@ -63,7 +65,9 @@ def formula_latex(formula: sp.Expr | str) -> str:
 
 
 def _norm(name: str) -> str:
-    """‖ΔF‖ as LaTeX, of norm_ΔF."""
+    """‖ΔF‖ as LaTeX, of norm_ΔF, and ‖∂L/∂F‖, of norm_dL_dF."""
+    if slope := re.fullmatch(r"norm_d(\w)_d(\w+)", name):
+        return rf"\|\partial {slope[1]}/\partial {slope[2]}\|"
     inner = latex(sp.Symbol(name.removeprefix("norm_"))).replace("ΔF", r"\Delta F")
     return rf"\|{inner}\|"
 
@@ -76,9 +80,29 @@ def equation_latex(step: Step) -> str:
     return shown.replace("~", r"\sim").replace("≤", r"\le").replace("Θ", r"\Theta")
 
 
+class _Lined(StrPrinter):  # type: ignore[misc]
+    """SymPy's text, its sums, products, derivatives and absolute values in their signs."""
+
+    def _print_Sum(self, sum_: sp.Sum, sign: str = "Σ") -> str:
+        term, (index, low, high) = sum_.args
+        ends = "…".join(self._print(end).replace(" ", "") for end in (low, high))
+        return f"{sign}[{index}={ends}] {self._print(term)}"
+
+    def _print_Product(self, product: sp.Product) -> str:
+        return f"({self._print_Sum(product, 'Π')})"
+
+    def _print_Derivative(self, slope: sp.Derivative) -> str:
+        of = self._print(slope.expr)
+        return f"∂{of if slope.expr.is_Symbol else f'[{of}]'}/∂{slope.variables[0]}"
+
+    def _print_Abs(self, size: sp.Abs) -> str:
+        return f"|{self._print(size.args[0])}|"
+
+
 def equation(step: Step) -> str:
     """``left = lhs relation rhs`` in a line of letters."""
-    sides = [lettered(str(side)) for side in (step.left, step.lhs, step.rhs) if side is not None]
+    there = (side for side in (step.left, step.lhs, step.rhs) if side is not None)
+    sides = [lettered(_Lined().doprint(side)).replace(".T", "ᵀ") for side in there]
     return _joined(sides, *LETTERS.get(step.relation.name, ("=", "{}")))
 
 

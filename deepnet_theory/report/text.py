@@ -41,7 +41,7 @@ def text(document: doc.Document) -> str:
 
 def _blocks(document: doc.Document, level: int) -> Iterator[str]:
     """Each block as one text; the steps of a derivation stand close, below a bare title."""
-    title = _folded(document.title)
+    title = _folded(plain(document.title))
     body = [block for block in document.body if block]
     if steps := [block for block in body if isinstance(block, doc.Proposition)]:
         yield "\n".join((*title, *(line for step in steps for line in _equation(step))))
@@ -60,8 +60,8 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
 
 
 def plain(words: doc.Words) -> str:
-    """A line whose formula can be typed again."""
-    return doc.joined(words, str, "{}", str)
+    """A line with its formulas in signs; the grammar of formulas reads them."""
+    return doc.raised(doc.lettered(doc.joined(words, str, "{}", str)))
 
 
 def _folded(words: str, indent: int = 0, first: str | None = None) -> list[str]:
@@ -81,11 +81,11 @@ def _equation(step: doc.Proposition) -> Iterator[str]:
     from deepnet_theory.report.notation import equation
 
     room = page_columns() - len(step.verdict)
-    first, *more = textwrap.wrap(
-        equation(step.step), room - INDENT - GAP, subsequent_indent="    ", break_on_hyphens=False
-    )
+    lines = textwrap.TextWrapper(room - INDENT - GAP, subsequent_indent=" " * 4)
+    lines.wordsep_re = re.compile(r"(\s+)|(?<=·)")  # between factors, and in no name
+    first, *more = lines.wrap(doc.raised(equation(step.step)))
     line = f"({step.number})".ljust(INDENT) + first
-    reason = f"{step.step.because} {step.fails}".rstrip()
+    reason = plain(f"{step.step.because} {step.fails}".rstrip())
     if not more and len(line) + INDENT + len(reason) + GAP <= room:
         line, reason = line + " " * INDENT + reason, ""
     yield (line.ljust(room) + step.verdict).rstrip()

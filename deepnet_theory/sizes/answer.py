@@ -202,7 +202,7 @@ def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
     where = [(part.name, name, Role.SCALED) for name in kind.members]
     places = ((p, p.place) for p in table.parameters)
     scaled = next(p for p, at in places if (at.part, at.sublayer, at.kind) in where)
-    squares = "S*r^2: bounded where independent branches stay near the identity"
+    squares = "S*r^2: bounded while independent branches stay near the identity"
     sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
     quantities = [
         ("initial-weight", "size of a scaled matrix at initialisation", kind.beta),
@@ -214,7 +214,8 @@ def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
         ("self-consistency", squares, row.of.squares(kind)),
     ]
     for order, size in enumerate(row.orders, start=1):
-        meaning = f"output change of order {order} of an update, in units of eta^{order}"
+        unit = f"eta^{order}" if order > 1 else "eta"
+        meaning = f"output change of order {order} of an update, in units of {unit}"
         quantities.append((f"order-{order}", meaning, size))
     for name, meaning, value in quantities:
         yield Consequence(name, meaning, value, part.name, kind.name)

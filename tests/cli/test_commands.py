@@ -162,7 +162,7 @@ def test_what_cannot_be_saved_is_printed_all_the_same(cli):
 
 def test_colour_is_for_a_terminal_that_wants_it(cli, monkeypatch):
     piped = cli("derive", "--optimizer", "adam", "--placement", "pre-ln").out
-    assert re.search(r"^  as published +1 +1/\(2\*N\)", piped, re.M) and "\x1b" not in piped
+    assert re.search(r"^  as published +1 +1/\(2·N\)", piped, re.M) and "\x1b" not in piped
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     for environment, seen in (({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)):

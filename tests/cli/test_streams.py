@@ -34,6 +34,14 @@ def test_a_disk_that_fills_is_one_sentence(whole, unbuffered, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+def test_a_stream_of_ascii_receives_the_signs_of_the_formulas_as_utf_8():
+    done = subprocess.run(
+        [*LONG[:3], "derive", "--optimizer", "sgd"], capture_output=True, check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
+    )  # fmt: skip
+    assert "α·x" in (shown := done.stdout.decode("utf-8")) and "(2·N)^(1/4)" in shown
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_pipe_that_does_not_block_receives_every_byte(whole, unbuffered):
     ours, theirs = os.pipe()

@@ -53,14 +53,14 @@ def test_the_constants_of_a_report_are_those_that_export_writes(cli, tmp_path):
     assert HEAD.split("'")[0] in html
     assert f"Measured, and in the constants: the rule {BOTH[0]}." in html
     told = plain(shown.out)  # the header of what was measured
-    assert f"{BOTH[0]}, measured here: encoder alpha = 2*N" in told
-    assert f"{BOTH[1]}: encoder alpha = (2*N)**(1/2)" in told
+    assert f"{BOTH[0]}, measured here: encoder α = 2·N" in told
+    assert f"{BOTH[1]}: encoder α = (2·N)^(1/2)" in told
 
 
 def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
     words = f"train {exported} --steps 1 --batch 2 --tokens 8 --seeds 1".split()
     shown = plain(cli(*words).out)
-    assert shown.index(f"{BOTH[0]}, trained here: ") < shown.index(f"{BOTH[1]}: encoder alpha")
+    assert shown.index(f"{BOTH[0]}, trained here: ") < shown.index(f"{BOTH[1]}: encoder α")
     assert HEAD in shown
     layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
     model = nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, 4))

@@ -10,6 +10,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepnet_theory.definitions.expression import DEPTH, evaluate
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
@@ -19,7 +20,7 @@ from deepnet_theory.report.html import fragment, math
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.notation import as_written, formula_latex
 from deepnet_theory.report.rule import document
-from deepnet_theory.report.text import text
+from deepnet_theory.report.text import plain, text
 
 from .balanced import balanced
 
@@ -74,14 +75,14 @@ def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(selec
             for name, c in kind.items():
                 # in a table whose last column is narrow, a row's lines are cut by its neighbours
                 words += [name, c["value"], *c["meaning"].split(), c["remark"].rstrip(".")]
-    for word in words:
+    for word in map(plain, words):
         assert "".join(word.split()) in page, word
 
 
 def test_the_answer_stands_on_the_first_screen(derivation):
     screen = "\n".join(text(document(derivation)).splitlines()[:24])
     for chosen in ("recommended", "as published"):
-        assert re.search(rf"^  {chosen} +1 +\(2\*N\)\*\*\(-1/2\) +1 ", screen, re.M), screen
+        assert re.search(rf"^  {chosen} +1 +\(2·N\)\^\(−1/2\) +1 ", screen, re.M), screen
     assert "PROVED" in screen
     reach = "β multiplies the initialisation of value, output of attention; fc1, fc2 of ffn"
     assert reach in " ".join(screen.split())
@@ -148,6 +149,8 @@ def test_a_formula_is_shown_as_written_and_means_the_same(formula):
     assert as_written(formula).doit().subs(at).evalf() == pytest.approx(again.subs(at).evalf())
     assert formula_latex(formula).isascii()
     assert balanced(math(formula_latex(formula)))["math"] == 1
+    shown, typed = (evaluate(DEPTH.parse(text), N=5, M=7) for text in (plain(formula), formula))
+    assert shown == pytest.approx(typed)
 
 
 def test_an_update_and_a_placement_are_set_as_mathematics(derivation):
@@ -157,5 +160,5 @@ def test_an_update_and_a_placement_are_set_as_mathematics(derivation):
     page = fragment(document(derivation))
     for typed in ("norm(theta)", "norm(alpha*x", "phi(", "<mn>-"):
         assert typed not in page
-    # the text of a terminal is what one types
-    assert derivation.selection.the_placement.equation in text(document(derivation))
+    told = text(document(derivation))
+    assert "norm(α·x + branch(x))" in told and not re.search(r"alpha|eta\b|rho\b|\*", told)

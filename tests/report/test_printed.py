@@ -187,7 +187,8 @@ def test_a_missing_end_has_no_interval():
 @pytest.mark.parametrize(
     ("formula", "line"),
     [
-        (N ** sp.Rational(3, 2) * sp.Symbol("norm_dF") ** 2 / alpha_e, "N^(3/2)·‖dF‖^2/α_e"),
+        (N ** sp.Rational(3, 2) * sp.Symbol("norm_ΔF") ** 2 / alpha_e, "N^(3/2)·‖ΔF‖^2/α_e"),
+        (sp.Symbol("norm_dL_dF") * sp.Symbol("norm_gain"), "‖∂L/∂F‖·norm_gain"),
         (eta * sp.sqrt(2 * N), "√(2)·√(N)·η"),
         (sp.exp(-N / 3), "exp(−N/3)"),
     ],
