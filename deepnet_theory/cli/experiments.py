@@ -84,7 +84,7 @@ def predict_update(
         return laboratory.predict(cases, **work)
 
     found = predicted(used)
-    fixed = replace(used, entries=tuple(replace(e, norm_epsilon=()) for e in used.entries))
+    fixed = replace(used, entries=tuple(replace(e, norm_epsilon={}) for e in used.entries))
     if fixed != used:
         left = predicted(fixed)
         sizes = ", ".join(
@@ -110,7 +110,7 @@ def _lost(selection: Selection, rule: Rule, left: Result, scaled: Result) -> Ite
     power, depth = -2 / (1 + float(law(selection.the_optimizer).p)), left.points[-1].at
     for part in selection.the_stack.parts:
         for kind in dict.fromkeys(part.layer):
-            wanted = dict(rule.entry(part.name, kind.name).norm_epsilon).get("output")
+            wanted = rule.entry(part.name, kind.name).norm_epsilon.get("output")
             name = part.name, f"{kind.name} {kind.last_map[0]}"
             fixed, whole = (known.get(name, 0.0) for known in means)
             if wanted is not None and 0 < fixed < whole:

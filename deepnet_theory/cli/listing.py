@@ -38,8 +38,8 @@ COMPUTED: dict[str, Callable[[Any], Any]] = {  # in place of an attribute of tha
     "scaled": lambda s: [m.name for m in s.scaled],
     "condition": lambda c: ", ".join(f"{left} = {right}" for left, right in c.conditions),
     "recorded": lambda c: c.standing,
-    "alpha": lambda s: [f"{p.name}: {p.alpha}" for p in s.parts],
-    "gains": lambda s: [f"{p.name} {m}: {g}" for p in s.parts for m, g in p.gains.items()],
+    "alpha": lambda s: [f"{p.part}: {p.alpha}" for p in s.parts],
+    "gains": lambda s: [f"{p.part} {m}: {g}" for p in s.parts for m, g in p.gains.items()],
 }
 KINDS = (*FOLDERS, "methods", "kinds")
 

@@ -267,7 +267,7 @@ class Constants(Displayed):
             for s, parallel in zip(part.layer, part.parallel, strict=True):
                 entry, matrices = rule.entry(part.name, s.name), {m.name for m in s.matrices}
                 # an entry may be of all kinds, and have gains of other kinds' matrices
-                gains = numbers([(m, gain) for m, gain in entry.gains if m in matrices], **depth)
+                gains = numbers({m: entry.gains[m] for m in matrices & entry.gains.keys()}, **depth)
                 own = (parameters or {}).get((part.name, s.name), {})
                 rate, epsilon = number(entry.rate, **depth), numbers(entry.norm_epsilon, **depth)
                 alpha, beta = entry.at(**depth)

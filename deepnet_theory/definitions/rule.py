@@ -6,7 +6,7 @@ processes, into a model that knows torch alone. All readers share one tree of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Annotated, TypeVar
@@ -15,13 +15,14 @@ from deepnet_theory.definitions.discovery import choose, declared
 from deepnet_theory.definitions.expression import DEPTH, Expression, Grammar, evaluate
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.record import NOT_NEGATIVE, OPTIONAL, POSITIVE
+from deepnet_theory.definitions.sublayer import Matrix, Role
 
 PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
+STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # where gains name fc1 and fc2 alone
 # the closure that its source takes, and what a rule is called by how it was chosen
 PUBLISHED, FIRST, TO_TRAIN_WITH = "published", "as published", "recommended for training"
 
 T = TypeVar("T")
-Texts = Sequence[tuple[str, str]]  # formulas by name
 
 
 def number(text: str, **depth: int) -> float:
@@ -29,30 +30,39 @@ def number(text: str, **depth: int) -> float:
     return evaluate(DEPTH.parse(text), **depth)
 
 
-def numbers(texts: Texts, **depth: int) -> dict[str, float]:
+def numbers(texts: Mapping[str, str], **depth: int) -> dict[str, float]:
     """Named formulas at a depth."""
-    return {name: number(text, **depth) for name, text in texts}
+    return {name: number(text, **depth) for name, text in texts.items()}
 
 
 @dataclass(frozen=True)
 class RuleEntry:
-    """α and β of one part of the stack and one kind of sublayer (``"*"``: all kinds).
+    r"""α and β of one part of the stack and one kind of sublayer (``"*"``: all kinds).
 
-    ``gains`` are those of single matrices by name, in place of β. ``rate`` is κ, the
+    ``gains`` are those of single matrices by name, in place of β, on Xavier-normal size
+    :math:`\sqrt{2/(\text{fan\_in} + \text{fan\_out})}`. ``rate`` is κ, the
     learning-rate multiplier of its scaled matrices; ``rho`` their relative update ‖ΔW‖/(η‖W‖)
     under the optimizer that the rule was derived for, empty where none was. ``norm_epsilon`` is
     what the ε of a norm is multiplied by, for each of :attr:`Placement.places` where what the norm
-    divides falls with the depth.
+    divides falls with the depth. ``embedding`` is the size of the stream that enters the part.
     """
 
-    part: str
-    sublayer: str
-    alpha: str
-    beta: str
-    rate: str = "1"
-    rho: str = field(default="", compare=False)
-    gains: Texts = field(default=(), kw_only=True)
-    norm_epsilon: Texts = field(default=(), kw_only=True)
+    part: str = field(metadata={"json": "name"})
+    sublayer: str = field(default="*", metadata=OPTIONAL)
+    alpha: str = "1"
+    beta: str = field(default="1", metadata=OPTIONAL)
+    rate: str = field(default="1", metadata=OPTIONAL)
+    rho: str = field(default="", compare=False, metadata=OPTIONAL)
+    gains: Mapping[str, str] = field(default_factory=dict, hash=False, kw_only=True)
+    norm_epsilon: Mapping[str, str] = field(
+        default_factory=dict, hash=False, kw_only=True, metadata=OPTIONAL
+    )
+    embedding: str = field(default="1", kw_only=True)
+
+    def gain(self, matrix: Matrix) -> str:
+        """The gain of a matrix; a gated feed-forward's is that of the plain one's in its place."""
+        name = matrix.name if matrix.name in self.gains else STAND_FOR.get(matrix.name, matrix.name)
+        return self.gains.get(name, self.beta if matrix.role is Role.SCALED else "1")
 
     @cached_property
     def expressions(self) -> tuple[Expression, Expression]:
@@ -74,8 +84,8 @@ class RuleEntry:
             "stack": self.part, "sublayer": self.sublayer, "alpha": self.alpha, "beta": self.beta,
             "rate": self.rate,
         }  # fmt: skip
-        beside: dict[str, object] = {"gains": dict(self.gains), "rho": self.rho}
-        beside["norm_epsilon"] = dict(self.norm_epsilon)
+        beside: dict[str, object] = {"gains": self.gains, "rho": self.rho}
+        beside["norm_epsilon"] = self.norm_epsilon
         if depth:
             row["alpha_value"], row["beta_value"] = self.at(**depth)
             row["rate_value"] = number(self.rate, **depth)
@@ -165,8 +175,9 @@ class Rule:
             knobs += [
                 f"{symbol} = {valued(text)}" for symbol, text in beside.items() if text != "1"
             ]
-            knobs += [f"{name} {gain}" for name, gain in e.gains if gain != "1"]
-            knobs += [f"epsilon of its {where} norm times {by}" for where, by in e.norm_epsilon]
+            knobs += [f"{name} {gain}" for name, gain in e.gains.items() if gain != "1"]
+            epsilon = e.norm_epsilon.items()
+            knobs += [f"epsilon of its {where} norm times {by}" for where, by in epsilon]
             owner = e.part if e.sublayer == "*" else f"{e.part}, {e.sublayer}"
             entries.append(f"{owner} {', '.join(knobs)}")
         return "; ".join(entries)

@@ -12,7 +12,10 @@ from deepnet_theory.definitions.expression import DEPTH, INDEXED, Grammar, evalu
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placements
-from deepnet_theory.definitions.rule import Rule, RuleEntry
+from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.rule import (
+    RuleEntry as RuleEntry,  # a value file takes all from here
+)
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, Sublayer
 
@@ -21,56 +24,26 @@ ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
 IN_STACK = (
     "scaled", "unscaled", "norm-gain", "norm-bias", "output-bias", "inner-bias", "query-bias",
 )  # fmt: skip
-STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
 WIDTH = Grammar(
     purpose="a standard deviation in the width", symbols=("d",), functions=DEPTH.functions
 )
 
 
 @dataclass(frozen=True)
-class SchemePart:
-    r"""What a scheme sets in one part of the stack, as texts in N, M and the layer's index l.
-
-    ``gains`` are by matrix name, on Xavier-normal size
-    :math:`\sqrt{2/(\text{fan\_in} + \text{fan\_out})}` (constants of the width alone count as 1);
-    a matrix that is not named has gain 1. ``embedding`` is the size of the stream that enters.
-    """
-
-    name: str
-    alpha: str = "1"
-    gains: Mapping[str, str] = field(default_factory=dict)
-    embedding: str = "1"
-
-    def __post_init__(self) -> None:
-        for text in (self.alpha, self.embedding, *self.gains.values()):
-            INDEXED.parse(text)
-
-    def gain(self, matrix: str) -> str:
-        """The gain of a matrix; a gated feed-forward's is that of the plain one's in its place."""
-        named = matrix if matrix in self.gains else STAND_FOR.get(matrix, matrix)
-        return self.gains.get(named, "1")
-
-    @property
-    def indexed(self) -> bool:
-        """Whether a layer's constants depend on where it stands."""
-        texts = (self.alpha, *self.gains.values())
-        return any("l" in INDEXED.parse(text).names for text in texts)
-
-
-@dataclass(frozen=True)
 class Scheme:
     """A scheme as published: the residual equation, constants, multipliers, and its optimizer.
 
-    ``rates`` and ``epsilon`` are multipliers by role. ``std`` is the standard
-    deviation, in the width d, of every matrix of gain 1 where that is not Xavier's. ``layer``
-    replaces the stack's layer.
+    The texts of ``parts`` are in N, M and the layer's index l; a matrix that is not named has gain
+    1, as constants of the width alone count. ``rates`` and ``epsilon`` are multipliers by role.
+    ``std`` is the standard deviation, in the width d, of every matrix of gain 1 where that is not
+    Xavier's. ``layer`` replaces the stack's layer.
     """
 
     name: str = ""
     equation: str = ""
     final_norm: bool = True
     optimizer: str = ""
-    parts: tuple[SchemePart, ...] = (SchemePart("encoder"),)
+    parts: tuple[RuleEntry, ...] = (RuleEntry("encoder"),)
     summary: str = ""
     source: str = ""
     mind: str = ""
@@ -89,7 +62,9 @@ class Scheme:
                 Role(role)
                 INDEXED.parse(text)
         for part in self.parts:
-            known = {m.name for sublayer in self.layer_of(part.name) for m in sublayer.matrices}
+            for text in (part.embedding, *_of_layer(part)):
+                INDEXED.parse(text)
+            known = {m.name for sublayer in self.layer_of(part.part) for m in sublayer.matrices}
             if unknown := set(part.gains) - known:
                 raise InputError(f"scheme {self.name!r}: no sublayer has {sorted(unknown)}")
 
@@ -106,7 +81,7 @@ class Scheme:
     @property
     def stack(self) -> str:
         """The name of the stack that the scheme speaks of."""
-        return "encoder-decoder" if len(self.parts) > 1 else self.parts[0].name
+        return "encoder-decoder" if len(self.parts) > 1 else self.parts[0].part
 
     def layer_of(self, part: str) -> tuple[Sublayer, ...]:
         """The sublayers of one layer of a part."""
@@ -125,15 +100,21 @@ class Scheme:
         alike = (s for s in self.layer or () if [m.name for m in s.matrices] == names)
         return sublayer if sublayer in (self.layer or ()) else next(alike, sublayer)
 
-    def layer_at(self, part: SchemePart, layer: float, **depth: float) -> tuple[Placed, ...]:
+    @property
+    def indexed(self) -> bool:
+        """Whether a layer's constants depend on where it stands."""
+        texts = (text for part in self.parts for text in _of_layer(part))
+        return any("l" in INDEXED.parse(text).names for text in texts)
+
+    def layer_at(self, part: RuleEntry, layer: float, **depth: float) -> tuple[Placed, ...]:
         """The sublayers of a layer, counted from 1, with the numbers of that layer and depth."""
 
         def value(text: str) -> float:
             return self.value(text, **depth, l=layer)
 
         rows, alpha = [], value(part.alpha)
-        for s in self.layer_of(part.name):
-            gains = {m.name: value(part.gain(m.name)) for m in s.matrices}
+        for s in self.layer_of(part.part):
+            gains = {m.name: value(part.gain(m)) for m in s.matrices}
             constants = SublayerConstants(s.name, alpha, 1.0, gains=gains)
             rows.append(Placed(self.placement, constants))
         return tuple(rows)
@@ -145,6 +126,11 @@ class Scheme:
     def value(self, text: str, **where: float) -> float:
         """A text of the scheme as a number, as in ``value("(2*N)**(1/4)", N=8)``."""
         return _value(text, **where)
+
+
+def _of_layer(part: RuleEntry) -> tuple[str, ...]:
+    """The texts that may depend on where a layer stands."""
+    return part.alpha, *part.gains.values()
 
 
 @lru_cache(4096)  # an audit asks the same of every layer
@@ -163,7 +149,7 @@ def scheme(name: str) -> Scheme:
 def not_exportable(given: Scheme) -> str:
     """What constants lack of a scheme; "" where they have everything."""
     lacking = {
-        "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
+        "numbers that depend on where a layer stands": given.indexed,
         f"the residual equation {given.equation}": given.named_placement is None,
         "an embedding of its own": any(p.embedding != "1" for p in given.parts),
         "a matrix that starts at 0": any("0" in p.gains.values() for p in given.parts),
@@ -186,8 +172,4 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
         stack=given.stack,
         layer=given.named_layer,
     )
-    entries = tuple(
-        RuleEntry(part.name, "*", part.alpha, "1", gains=tuple(part.gains.items()))
-        for part in given.parts
-    )
-    return selection, Rule(given.name, entries, meaning=f"as published: {given.source}")
+    return selection, Rule(given.name, given.parts, meaning=f"as published: {given.source}")

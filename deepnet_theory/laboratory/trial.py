@@ -16,7 +16,7 @@ from torch.nn import functional
 from deepnet_theory.definitions.constants import Architecture, Constants, PartConstants, Placed
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.rule import Rule, RuleEntry
-from deepnet_theory.definitions.scheme import Scheme, SchemePart
+from deepnet_theory.definitions.scheme import Scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import STEPPED, Role, sublayer
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
@@ -59,7 +59,7 @@ class Case:
         scheme = self.scheme
         if scheme is None:
             return Constants.of(self.selection, self.rule, self.depth, sizes)
-        alike = Rule(scheme.name, tuple(RuleEntry(p.name, "*", "1", "1") for p in scheme.parts))
+        alike = Rule(scheme.name, tuple(RuleEntry(p.part) for p in scheme.parts))
         constants = Constants.of(self.selection, alike, self.depth, sizes)
         rates = {role: scheme.value(text, **self.depth) for role, text in scheme.rates.items()}
         parts = (replace(p, multipliers=rates) for p in constants.parts)
@@ -80,9 +80,9 @@ class Case:
             return 1.0
         return self.scheme.value(self._of_scheme(part).embedding, **self.depth)
 
-    def _of_scheme(self, part: str) -> SchemePart:
+    def _of_scheme(self, part: str) -> RuleEntry:
         assert self.scheme is not None
-        return next(p for p in self.scheme.parts if p.name == part)
+        return next(p for p in self.scheme.parts if p.part == part)
 
     @property
     def select(self) -> dict[str, object]:
@@ -105,8 +105,7 @@ class Case:
         where = self.scheme.placement
         x, branch = where.coefficients(2.0)
         kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
-        indexed = any(part.indexed for part in self.scheme.parts)
-        return not indexed and (kept or where.normalises_sum)
+        return not self.scheme.indexed and (kept or where.normalises_sum)
 
     @property
     def eta_factor(self) -> float:

@@ -102,7 +102,7 @@ def _constants(scheme: Scheme) -> Iterator[tuple[str, doc.Words]]:
         factors = {"alpha": part.alpha, **part.gains, "embedding": part.embedding}
         for name, formula in factors.items():
             if formula not in (None, "1"):
-                yield f"{part.name}: {name}", doc.Formula(str(formula))
+                yield f"{part.part}: {name}", doc.Formula(str(formula))
     several = {"rate": scheme.rates, "epsilon": scheme.epsilon}
     for what, texts in several.items():
         yield from ((f"{what} of {role}", doc.Formula(text)) for role, text in texts.items())

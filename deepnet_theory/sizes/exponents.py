@@ -56,13 +56,12 @@ class Exponents:
         placement, branches = self.selection.the_placement, []
         for sublayer in dict.fromkeys(part.layer):
             entry = self.rule.entry(part.name, sublayer.name)
-            gains = {m.name: entry.beta if m in sublayer.scaled else "1" for m in sublayer.matrices}
             rates = dict.fromkeys(Role, self.rule.eta)
             rates[Role.SCALED] = f"({self.rule.eta})*({entry.rate})"
             positive(entry.alpha, variable, "alpha = ")
             positive(entry.beta, variable, "beta = ")
             of = law(placement, sublayer, self.selection.the_norm)
-            branches.append(Branch.at(of, variable, entry.alpha, gains, rates))
+            branches.append(Branch.at(of, variable, entry, rates))
         return Layers(
             part.name,
             variable,
@@ -173,18 +172,18 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
 
     Raises :class:`Refusal` where its stream explodes, or its equation or the update has no law.
     """
-    depths = {part.name: part.depth for part in stack(scheme.stack).parts}
     degrees = update.law(optimizer)
     rates = {Role(role): text for role, text in scheme.rates.items()}
     found = []
-    for part in scheme.parts:
-        depth, branches = depths[part.name], []
-        for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
-            placed = law(scheme.placement, sublayer, norm(scheme.norm))
-            gains = {m.name: part.gain(m.name) for m in sublayer.matrices}
-            branches.append(Branch.at(placed, depth, part.alpha, gains, rates))
-        embedding = positive(part.embedding, depth)
-        layers = Layers(part.name, depth, tuple(branches), degrees, scheme.placement, embedding)
+    for entry, part in zip(scheme.parts, stack(scheme.stack).parts, strict=True):
+        placed = (
+            law(scheme.placement, sublayer, norm(scheme.norm))
+            for sublayer in dict.fromkeys(scheme.layer_of(part.name))
+        )
+        depth = part.depth
+        branches = tuple(Branch.at(one, depth, entry, rates) for one in placed)
+        embedding = positive(entry.embedding, depth)
+        layers = Layers(part.name, depth, branches, degrees, scheme.placement, embedding)
         felt = any(branch.law.added.exponent("stream") for branch in branches)
         grown = layers.weights(2, layers.embedding) if felt and not layers.normalised else None
         if grown is not None and grown > 0:

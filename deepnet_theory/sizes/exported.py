@@ -37,7 +37,7 @@ from deepnet_theory.definitions.expression import evaluate
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.record import read, written
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, Rule, RuleEntry
-from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, not_exportable
+from deepnet_theory.definitions.scheme import WIDTH, Scheme, not_exportable
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.definitions.sublayer import MATRICES, ROUTER, Role, Sublayer, sublayer
 from deepnet_theory.sizes.answer import Answer
@@ -189,13 +189,13 @@ def constants_of_scheme(
     return _as_exported(c, selection, rule, form, verdict="ASSUMED", **names)
 
 
-def _entry(given: Scheme, part: str, s: Sublayer, published: SchemePart) -> RuleEntry:
+def _entry(given: Scheme, part: str, s: Sublayer, published: RuleEntry) -> RuleEntry:
     """One β where the scaled matrices have one gain and the others 1; else all of them."""
-    gains = {m.name: published.gain(m.name) for m in s.matrices}
-    betas, rate = {gains[m.name] for m in s.scaled}, given.rate_of(Role.SCALED)
+    gains = {m.name: published.gain(m) for m in s.matrices}
+    rate, betas = given.rate_of(Role.SCALED), {gains[m.name] for m in s.scaled}
     if len(betas) == 1 and all(gains[m.name] == "1" for m in s.unscaled):
         return RuleEntry(part, s.name, published.alpha, betas.pop(), rate)
-    return RuleEntry(part, s.name, published.alpha, "1", rate, gains=tuple(gains.items()))
+    return RuleEntry(part, s.name, published.alpha, rate=rate, gains=gains)
 
 
 def _stepped(

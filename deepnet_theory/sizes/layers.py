@@ -22,6 +22,7 @@ from functools import cached_property, reduce
 from deepnet_theory.definitions.expression import INDEXED
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.rule import RuleEntry
 from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of
@@ -44,13 +45,12 @@ class Branch:
     rates: Mapping[Role, Power]
 
     @classmethod
-    def at(
-        cls, law: Law, depth: str, alpha: str, gains: Mapping[str, str], rates: Mapping[Role, str]
-    ) -> Branch:
+    def at(cls, law: Law, depth: str, entry: RuleEntry, rates: Mapping[Role, str]) -> Branch:
         """One at texts of its constants, in the depth and the layer's index."""
-        sizes = {name: size_of(text, depth) for name, text in {"alpha": alpha, **gains}.items()}
+        texts = {m.name: entry.gain(m) for m in law.sublayer.matrices} | {"alpha": entry.alpha}
+        sizes = {name: size_of(text, depth) for name, text in texts.items()}
         by_role = {role: positive(rates.get(role, "1"), depth) for role in Role}
-        return cls(law, alpha, sizes, by_role)
+        return cls(law, entry.alpha, sizes, by_role)
 
 
 @dataclass(frozen=True)

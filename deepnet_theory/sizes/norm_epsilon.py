@@ -48,7 +48,7 @@ def in_words(entries: Sequence[RuleEntry], **depth: int) -> str:
     sentences = []
     for entry in entries:
         whose = entry.part if entry.sublayer == "*" else f"{entry.part}, {entry.sublayer}"
-        for place, epsilon in entry.norm_epsilon:
+        for place, epsilon in entry.norm_epsilon.items():
             shown = f" = {number(epsilon, **depth):.4g}" if depth else ""
             sentences.append(
                 f"{WORDS[place].capitalize()} ({whose}) divides what falls with the depth: "

@@ -342,7 +342,7 @@ def texts(rule: Rule) -> Texts:
         for kind in part.kinds:
             values = map(text, (kind.alpha, kind.beta, kind.rate, kind.relative))
             falls = falling(kind.law, kind.alpha, kind.beta, part.part.depth)
-            epsilon = tuple((where, text(size)) for where, size in falls)
+            epsilon = {where: text(size) for where, size in falls}
             entries.append(RuleEntry(part.part.name, kind.name, *values, norm_epsilon=epsilon))
     return Texts(
         name=rule.selection.optimizer or "custom",

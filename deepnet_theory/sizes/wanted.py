@@ -16,8 +16,8 @@ from deepnet_theory.definitions.optimizer import Optimizer, optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.reading import UNKNOWN, Reading
-from deepnet_theory.definitions.rule import closures
-from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, schemes
+from deepnet_theory.definitions.rule import RuleEntry, closures
+from deepnet_theory.definitions.scheme import WIDTH, Scheme, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     INSIDE,
@@ -178,7 +178,7 @@ def _sizes_of_scheme(
     """The same without how parameters step."""
     require_shown(given)
     _require_understood(reading)
-    parts = {part.name: part for part in given.parts}
+    parts = {part.part: part for part in given.parts}
     if len(parts) == 1 == len(reading.stacks):
         parts = dict.fromkeys(reading.stacks, given.parts[0])
     if set(parts) != set(reading.stacks):
@@ -212,7 +212,7 @@ def _sizes_of_scheme(
 
 
 def _of_scheme(
-    reading: Reading, given: Scheme, parts: dict[str, SchemePart], depth: Mapping[str, int]
+    reading: Reading, given: Scheme, parts: dict[str, RuleEntry], depth: Mapping[str, int]
 ) -> Iterator[WantedSublayer]:
     carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
@@ -222,14 +222,12 @@ def _of_scheme(
         stream *= carried[s.stack]
         carried[s.stack] = 1.0 if where.normalises_sum else stream
         width = s.matrices[0].fan_in if s.matrices else 1
+        matrices = sublayer(s.kind).matrices
         yield WantedSublayer(
             where.norms | ({INSIDE} if kind.normed_inside else frozenset()),
             stream / branch if branch else float("inf"),
-            {m.role: given.value(part.gain(m.role), **layer) for m in s.matrices},
-            {
-                m.name: given.value(given.rate_of(m.role), **layer)
-                for m in sublayer(s.kind).matrices
-            },
+            {m.name: given.value(part.gain(m), **layer) for m in matrices},
+            {m.name: given.value(given.rate_of(m.role), **layer) for m in matrices},
             std=evaluate(WIDTH.parse(given.std), d=width) if given.std else None,
         )
 

@@ -3,7 +3,8 @@ from dataclasses import replace
 from typing import Any
 
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.scheme import Scheme, SchemePart, measurable
+from deepnet_theory.definitions.rule import RuleEntry
+from deepnet_theory.definitions.scheme import Scheme, measurable
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, Settings, Trial, judge, np, sp
 from paper_checks.shared.later import numeric
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SUPPORTED
@@ -44,7 +45,7 @@ KEEL = Scheme(  # above its first layer, which is pre-LN's
     equation="norm(alpha*x + branch(norm(x)))",
     final_norm=False,
     optimizer="adamw",
-    parts=(SchemePart("encoder", alpha="2*N"),),
+    parts=(RuleEntry("encoder", alpha="2*N"),),
     source="Chen and Wei, arXiv 2601.19895",
 )
 HALVED = math.log(2)  # what the sentence says of a layer

@@ -9,7 +9,7 @@ from deepnet_theory.definitions.rule import Rule, RuleEntry, numbers, own_rule
 
 ENTRY = RuleEntry(
     "encoder", "*", "(2*N)**(1/2)", "1/(2*N)", "2/N", "N",
-    gains=(("query", "3/N"), ("key", "1")), norm_epsilon=(("output", "1/N**2"),),
+    gains={"query": "3/N", "key": "1"}, norm_epsilon={"output": "1/N**2"},
 )  # fmt: skip
 RULE = Rule("adam", (ENTRY,), eta="4/N")
 

@@ -6,7 +6,9 @@ from itertools import product
 import pytest
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.scheme import Scheme, SchemePart, scheme, schemes
+from deepnet_theory.definitions.rule import RuleEntry
+from deepnet_theory.definitions.scheme import Scheme, scheme, schemes
+from deepnet_theory.definitions.sublayer import sublayer
 
 SCHEMES = list(schemes().values())
 
@@ -23,19 +25,20 @@ def test_every_constant_is_a_number_at_every_layer_and_has_a_source(given):
 
 def test_gpt_2_and_deepnorm_are_their_papers():
     """Radford et al. 2019, §2.3: scaled by 1/sqrt(N); DeepNet, arXiv 2203.00555, Figure 2."""
-    (part,), matrices = scheme("gpt-2").parts, ("value", "output", "fc1", "fc2")
-    assert [m for m in matrices if part.gain(m) != "1"] == ["output", "fc2"]
-    assert scheme("gpt-2").value(part.gain("fc2"), N=50) == pytest.approx(0.1)
+    (part,), kinds = scheme("gpt-2").parts, map(sublayer, ("attention", "ffn"))
+    matrices = [m for kind in kinds for m in kind.matrices]
+    assert [m.name for m in matrices if part.gain(m) != "1"] == ["output", "fc2"]
+    assert scheme("gpt-2").value(part.gain(matrices[-1]), N=50) == pytest.approx(0.1)
     encoder, decoder = scheme("deepnorm-encoder-decoder").parts
     value = scheme("deepnorm-encoder-decoder").value
     assert value(encoder.alpha, N=16, M=16) == pytest.approx(0.81 * 16 ** (5 / 16))
-    assert value(decoder.gain("output"), M=108) == pytest.approx(1296 ** (-1 / 4))
+    assert value(decoder.gains["output"], M=108) == pytest.approx(1296 ** (-1 / 4))
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"parts": (SchemePart("encoder", gains={"fc3": "1/N"}),)},
+        {"parts": (RuleEntry("encoder", gains={"fc3": "1/N"}),)},
         {"equation": "x + branch(norm(x))/N"},
         {"equation": "x + learnt(1)*branch(x)"},
         {"optimizer": "adamm"},
@@ -46,4 +49,4 @@ def test_a_scheme_that_names_what_is_not_there_is_refused(wrong):
     with pytest.raises((InputError, ValueError)):
         replace(scheme("gpt-2"), **wrong)
     with pytest.raises(InputError, match="not known"):
-        SchemePart("encoder", alpha="sqrt(j)")
+        replace(scheme("gpt-2"), parts=(RuleEntry("encoder", alpha="sqrt(j)"),))

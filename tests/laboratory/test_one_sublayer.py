@@ -68,7 +68,7 @@ def test_a_prediction_says_what_a_fixed_epsilon_gives():
     shares = [int(share) / 100 for share in re.findall(r"\((\d+)%\)", sentence)]
     assert sentence.startswith("with the epsilon of every norm left at 1e-05 it is")
     fixed = replace(
-        told.rule, entries=tuple(replace(e, norm_epsilon=()) for e in told.rule.entries)
+        told.rule, entries=tuple(replace(e, norm_epsilon={}) for e in told.rule.entries)
     )
     settings = Settings(**{k: v for k, v in given.items() if k != "depths"})
     for layers, share in zip((8, 128), shares, strict=True):

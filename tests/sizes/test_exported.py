@@ -153,8 +153,8 @@ def test_a_scheme_is_exported_as_it_is_published_and_alike_for_a_decoder(name):
         assert s.alpha == pytest.approx(given.value(part.alpha, N=12))
         if not given.std:
             for m in sublayers()[s.kind].matrices:
-                assert s.gain(m.name) == pytest.approx(given.value(part.gain(m.name), N=12))
-                own = c.parameter(part.name, c.parts[0].sublayers.index(s), m.name, m.role)
+                assert s.gain(m.name) == pytest.approx(given.value(part.gain(m), N=12))
+                own = c.parameter(part.part, c.parts[0].sublayers.index(s), m.name, m.role)
                 assert own.rate == pytest.approx(given.value(given.rate_of(m.role), N=12))
     same = Selection(given.optimizer, norm=given.norm, stack="decoder")
     decoder = dt.export(same, 12, scheme=name, width=64, heads=4)

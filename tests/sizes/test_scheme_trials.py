@@ -8,7 +8,8 @@ import pytest
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import placements
-from deepnet_theory.definitions.scheme import Scheme, SchemePart, scheme
+from deepnet_theory.definitions.rule import RuleEntry
+from deepnet_theory.definitions.scheme import Scheme, scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes.exponents import Exponents, judge, scheme_predictions, trials
 from deepnet_theory.sizes.rule import solve_rule
@@ -98,7 +99,7 @@ def test_what_cannot_be_judged_is_refused(given, says):
 
 
 def made(equation, alpha="1", gains=None, final_norm=True):
-    part = SchemePart("encoder", alpha, gains or {})
+    part = RuleEntry("encoder", alpha=alpha, gains=gains or {})
     return Scheme("planted", equation, final_norm, "adam", (part,))
 
 

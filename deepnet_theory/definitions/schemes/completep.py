@@ -1,9 +1,9 @@
-from deepnet_theory.definitions.scheme import Scheme, SchemePart
+from deepnet_theory.definitions.scheme import RuleEntry, Scheme
 
 COMPLETEP = Scheme(
     equation="x + branch(norm(x))/alpha",
     optimizer="adamw",
-    parts=(SchemePart("encoder", alpha="N"),),
+    parts=(RuleEntry("encoder", alpha="N"),),
     summary="pre-LN, the branch divided by N, every rate as it is",
     source="Dey et al., arXiv 2505.01618, Table 1",
     epsilon=dict.fromkeys(

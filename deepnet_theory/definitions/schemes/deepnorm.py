@@ -1,11 +1,11 @@
-from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
+from deepnet_theory.definitions.scheme import ALL_SCALED, RuleEntry, Scheme
 
 DEEPNORM = Scheme(
     equation="norm(alpha*x + branch(x))",
     final_norm=False,
     optimizer="adam",
     parts=(
-        SchemePart(
+        RuleEntry(
             "encoder", alpha="(2*N)**(1/4)", gains=dict.fromkeys(ALL_SCALED, "(8*N)**(-1/4)")
         ),
     ),

@@ -1,16 +1,16 @@
-from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
+from deepnet_theory.definitions.scheme import ALL_SCALED, RuleEntry, Scheme
 
 DEEPNORM_ENCODER_DECODER = Scheme(
     equation="norm(alpha*x + branch(x))",
     final_norm=False,
     optimizer="adam",
     parts=(
-        SchemePart(
+        RuleEntry(
             "encoder",
             alpha="0.81*(N**4*M)**(1/16)",
             gains=dict.fromkeys(ALL_SCALED, "0.87*(N**4*M)**(-1/16)"),
         ),
-        SchemePart(
+        RuleEntry(
             "decoder", alpha="(3*M)**(1/4)", gains=dict.fromkeys(ALL_SCALED, "(12*M)**(-1/4)")
         ),
     ),

@@ -1,9 +1,9 @@
-from deepnet_theory.definitions.scheme import Scheme, SchemePart
+from deepnet_theory.definitions.scheme import RuleEntry, Scheme
 
 DEPTH_MUP = Scheme(
     equation="x + branch(norm(x))/alpha",
     optimizer="adam",
-    parts=(SchemePart("encoder", alpha="sqrt(N)"),),
+    parts=(RuleEntry("encoder", alpha="sqrt(N)"),),
     summary="pre-LN, the branch divided by sqrt(N), Adam's rate too",
     source="Yang et al., arXiv 2310.02244, for Adam",
     rates={"scaled": "N**(-1/2)", "unscaled": "N**(-1/2)"},

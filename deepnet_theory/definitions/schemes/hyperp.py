@@ -1,9 +1,9 @@
-from deepnet_theory.definitions.scheme import IN_STACK, Scheme, SchemePart
+from deepnet_theory.definitions.scheme import IN_STACK, RuleEntry, Scheme
 
 HYPERP = Scheme(
     equation="x + branch(norm(x))/alpha",
     optimizer="muon-h",
-    parts=(SchemePart("encoder", alpha="sqrt(2*N)"),),
+    parts=(RuleEntry("encoder", alpha="sqrt(2*N)"),),
     summary="pre-LN, the branch divided by sqrt(2N), every rate by sqrt(N)",
     source="arXiv 2603.28743; microsoft/ArchScale, pretrain.py, lit_gpt/model.py",
     norm="rms",

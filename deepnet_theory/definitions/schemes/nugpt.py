@@ -1,10 +1,10 @@
-from deepnet_theory.definitions.scheme import Scheme, SchemePart
+from deepnet_theory.definitions.scheme import RuleEntry, Scheme
 
 NUGPT = Scheme(
     equation="norm(x + (norm(branch(x)) - x)/alpha)",
     final_norm=False,
     optimizer="adam",
-    parts=(SchemePart("encoder", alpha="20*N"),),
+    parts=(RuleEntry("encoder", alpha="20*N"),),
     summary="a normalised Transformer, its steps divided by the depth",
     source="Shigida, Hanin & Gromov, arXiv 2604.27077, Table 1",
     norm="rms",

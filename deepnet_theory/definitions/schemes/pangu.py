@@ -1,10 +1,10 @@
-from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
+from deepnet_theory.definitions.scheme import ALL_SCALED, RuleEntry, Scheme
 
 PANGU = Scheme(
     equation="x + norm(branch(norm(x)))/alpha",
     optimizer="adamw",
     parts=(
-        SchemePart(
+        RuleEntry(
             "encoder",
             alpha="sqrt(N)",
             gains=dict.fromkeys(("query", "key", *ALL_SCALED), "(2*N)**(-1/2)"),

@@ -1,14 +1,14 @@
-from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
+from deepnet_theory.definitions.scheme import ALL_SCALED, RuleEntry, Scheme
 
 T_FIXUP = Scheme(
     equation="x + branch(x)",
     final_norm=False,
     optimizer="adam",
     parts=(
-        SchemePart(
+        RuleEntry(
             "encoder", gains=dict.fromkeys(ALL_SCALED, "0.67*N**(-1/4)"), embedding="(9*N)**(-1/4)"
         ),
-        SchemePart(
+        RuleEntry(
             "decoder", gains=dict.fromkeys(ALL_SCALED, "(9*M)**(-1/4)"), embedding="(9*M)**(-1/4)"
         ),
     ),

@@ -1,9 +1,9 @@
-from deepnet_theory.definitions.scheme import Scheme, SchemePart
+from deepnet_theory.definitions.scheme import RuleEntry, Scheme
 
 U_MUP = Scheme(
     equation="(alpha*x + branch(norm(x)))*(1 + alpha**2)**(-1/2)",
     optimizer="adam",
-    parts=(SchemePart("encoder", alpha="sqrt(2*l)"),),
+    parts=(RuleEntry("encoder", alpha="sqrt(2*l)"),),
     summary="pre-LN, stream and branch weighted so that the variance stays 1",
     source="Blake et al., arXiv 2407.17465",
     norm="rms",

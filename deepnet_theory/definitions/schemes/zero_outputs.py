@@ -1,9 +1,9 @@
-from deepnet_theory.definitions.scheme import Scheme, SchemePart
+from deepnet_theory.definitions.scheme import RuleEntry, Scheme
 
 ZERO_OUTPUTS = Scheme(
     equation="x + branch(norm(x))",
     optimizer="muon",
-    parts=(SchemePart("encoder", gains={"output": "0", "fc2": "0"}),),
+    parts=(RuleEntry("encoder", gains={"output": "0", "fc2": "0"}),),
     summary="pre-LN, the last matrix of every branch 0 at first",
     source="karpathy/nanochat, nanochat/gpt.py, init_weights",
     norm="rms",
