@@ -103,13 +103,10 @@ def derive(
             raise InputError(f"across {across}: {why}")
     if "width" in asked or shapes:
         from deepnet_theory.proof.width import WidthDerivation
-        from deepnet_theory.sizes.width import Scale, jointly, width_table
+        from deepnet_theory.sizes.width import Scale, width_table
 
-        how = alignment or known.ALIGNMENTS[0], form or FORMS[0]
-        tables = [width_table(selection, shape, *how) for shape in shapes]
-        if "width" in asked:
-            both = known.ACROSS["depth" in asked]
-            tables.insert(0, width_table(selection, both, *how, "rank" in shapes))
+        grown = ",".join(name for name in asked if name != "batch").replace("depth,width", "both")
+        table = width_table(selection, grown, alignment or known.ALIGNMENTS[0], form or FORMS[0])
         needed = [*sizes][: 4 if "depth" in asked else 2]
         missing = [name for name in needed if sizes[name] is None]
         if 0 < len(missing) < len(needed):
@@ -118,8 +115,7 @@ def derive(
         if not missing:
             layers = (parse_depth(sizes[name], selection.the_stack) for name in needed[2:])
             scale = Scale(sizes["width"], sizes["base_width"], *(tuple(n.items()) for n in layers))
-        table = jointly(tables) if tables[1:] else tables[0]
-        wide = WidthDerivation(table, scale, factors=tuple(tables) if tables[1:] else ())
+        wide = WidthDerivation(table, scale)
     elif "depth" in asked:
         # a bad depth is refused before the derivation is made
         values = {} if depth is None else parse_depth(depth, selection.the_stack)

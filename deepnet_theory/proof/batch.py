@@ -244,7 +244,7 @@ class BatchDerivation(Displayed):
     def across(self) -> str:
         """The dimensions, the batch last."""
         if self.wide:
-            return f"{self.wide.table.across.replace('both', 'depth,width')},batch"
+            return ",".join((*self.wide.table.dimensions, "batch"))
         return "depth,batch" if self.deep else "batch"
 
     @property

@@ -10,7 +10,8 @@ Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.width`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.expression import Node
 from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.selection import ACROSS, SHAPES
+from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.proof import explicit
 from deepnet_theory.proof.derivation import SCHEMA, Derivation, derive
@@ -31,12 +32,13 @@ from deepnet_theory.proof.witness import sizes
 from deepnet_theory.sizes.batch import BatchTable
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
-from deepnet_theory.sizes.table import HEAD, ParameterRow
+from deepnet_theory.sizes.table import HEAD, Known, ParameterRow, Place
 from deepnet_theory.sizes.update import FULL, LOW_RANK
-from deepnet_theory.sizes.width import NUMBERS, SHARED, TIED, Scale, WidthTable, jointly, texts
+from deepnet_theory.sizes.width import NUMBERS, SHARED, TIED, Scale, WidthTable, texts
 
 AT_ONE = {"N": 1, "M": 1}  # the depths, where a table in both dimensions is drawn
 MATRICES = "slopes on explicit matrices"
+NONE = exactly(None, "it has none")
 
 
 # ---- what explicit matrices show of a row ----
@@ -111,13 +113,14 @@ class OfRow:
         """One for each number of the row; a number that is not named is not there."""
         row, place = self.row, self.row.place
         gauge = exactly(ONE, "a convention: W = c*W' is the same model")
+        shown = {"refused": self.refusal()}
         if row.multiplier is None:
-            return {}
+            return shown
         if place.averaged != ONE:
             aligned = self.table.alignment == FULL
             mixed = explicit.slope({k: explicit.routed(k, aligned)[1] for k in explicit.WIDTHS})
             gauge = self.shown(Slope(mixed, mixed))
-        shown = {"multiplier": gauge, "init": gauge}
+        shown |= {"multiplier": gauge, "init": gauge}
         if place.starts_at_zero:
             shown["init"] = exactly(None, "it starts at 0")
         elif not self.reads:
@@ -180,80 +183,75 @@ class OfRow:
 
 
 def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
-    """A fact for each number of each row, what comes of the depth divided out."""
-    wide = in_width(table, depth)
-    rows = () if depth is None else depth.parameters
-    shares = {p.place: p.share for p in rows if p.exponent < 0}
-    known: dict[ParameterRow, tuple[dict[str, Shown], Shown]] = {}
-    for printed, row in zip(table.rows, wide.rows, strict=True):
-        place = row.place
-        alike = replace(row, place=replace(place, part="", depth="", sublayer=""), share=None)
-        if alike not in known:
-            of_row = OfRow(wide, row)
-            known[alike] = of_row.numbers(), of_row.refusal()
-        shown, refused = known[alike]
-        across = "" if table.across in ACROSS else table.across
-        of = "/".join(filter(None, (place.part, place.sublayer, place.role, across)))
-        for name in NUMBERS:
-            seen = shown.get(name) or exactly(None, "it has none")
-            stated, bare = getattr(printed, name), getattr(row, name)
-            own = fact(f"{of}/{name}", bare, seen)
-            # the rule in depth has the other symbols
-            alone = bare is None or bare.symbols <= {table.symbol}
-            yield replace(own, stated=_text(stated), holds=own.holds and alone)
-        yield fact(f"{of}/refused", row.refused, refused)
-        starved = _text(shares.get(place))
-        yield fact(f"{of}/starved", _text(printed.starved), exactly(starved, "its share in depth"))
+    """A fact for each number of each row: the product of what its dimensions show.
+
+    A product has none where one of its factors has none.
+    """
+    shares = {p.place.known: p.share for p in (depth.parameters if depth else ()) if p.exponent < 0}
+    shown: dict[object, dict[str, Shown]] = {} if depth is None else dict(in_depth(table, depth))
+    alone = [of_dimension(table, n) for n in sorted(table.dimensions, key="depth".__eq__)]
+    for printed in table.rows:
+        place, at = printed.place, printed.place.known
+        rows = {one.across: row for one in alone for row in one.rows if row.place.known == at}
+        each = []
+        for one in (one for one in alone if one.across in rows):
+            row = rows[one.across]
+            anywhere = replace(row.place, part="", depth="", sublayer="")
+            alike = one.across, replace(row, place=anywhere, share=None)
+            if (key := at if one.across == "depth" else alike) not in shown:
+                shown[key] = OfRow(one, row).numbers()
+            each.append((row, shown[key]))
+        grown = ",".join(name for name in rows if name in SHAPES)
+        of = "/".join(filter(None, (place.part, place.sublayer, place.role, grown)))
+        for name in (*NUMBERS, "refused"):
+            stated = getattr(printed, name)
+            facts = [fact("", getattr(row, name), by.get(name, NONE)) for row, by in each]
+            decides = max if (stated is None) is (name != "refused") else min
+            own = decides(facts, key=lambda one: (False, None, True).index(one.holds))
+            sizes = [one.stated for one in facts]
+            whole = name == "refused" or None in sizes or math.prod(sizes, start=ONE) == stated
+            found = ", ".join(dict.fromkeys(one.found for one in facts if one.found))
+            own = replace(own, of=f"{of}/{name}", stated=_text(stated), found=found)
+            yield own if whole else replace(own, holds=False)
+        starved = exactly(_text(shares.get(at)), "its share in depth")
+        yield fact(f"{of}/starved", _text(printed.starved), starved)
 
 
-def of_factor(table: WidthTable, factors: Sequence[WidthTable]) -> Iterator[WidthTable]:
-    """What a table of several dimensions prints, as each has it: the powers of its own symbol."""
-    printed, right = ({r.place.known: r for r in t.rows} for t in (table, jointly(factors)))
+def of_dimension(table: WidthTable, name: str) -> WidthTable:
+    """The roles that grow in a dimension, with their shapes and the powers of its own symbols."""
+    rows = {row.place.known: row for row in table.rows}
+    of = {"d": "width", **{x: shape for shape, x in SHAPES.items()}}
 
-    def own(row: ParameterRow, symbol: str) -> ParameterRow:
-        sizes: dict[str, Any] = {}
-        others = {"d", *SHAPES.values()} - {symbol} if symbol != "d" else {*SHAPES.values()}
-        for name in NUMBERS:
-            size, expected = (getattr(of[row.place.known], name) for of in (printed, right))
-            if size is not None:
-                sizes[name] = Monomial(tuple(item for item in size.items if item[0] not in others))
-            elif expected is not None:  # else one of the dimensions has none
-                sizes[name] = None
-        return replace(row, **sizes)
+    def own(place: Place) -> ParameterRow:
+        sizes: dict[str, Any] = {n: getattr(rows[place.known], n) for n in NUMBERS}
+        for n, size in ((n, size) for n, size in sizes.items() if size):
+            powers = (item for item in size.items if of.get(item[0], "depth") == name)
+            sizes[n] = Monomial(tuple(powers))
+        return replace(rows[place.known], place=place, **sizes)
 
-    for factor in factors:
-        yield replace(factor, rows=tuple(own(row, factor.symbol) for row in factor.rows))
+    return replace(table, across=name, rows=tuple(map(own, table.places(name))))
+
+
+def in_depth(table: WidthTable, depth: Derivation) -> Iterator[tuple[Known, dict[str, Shown]]]:
+    """What the rule in depth multiplies each role's numbers by; it has facts of its own."""
+    eta, known = parse(depth.rule.eta), {row.place.known: row for row in depth.parameters}
+    moved = in_weights(table.selection) if table.form != FORWARD else {}
+    for at in (place.known for place in table.places("depth")):
+        times = dict.fromkeys(NUMBERS, ONE) | {"rate": eta, "decay": ONE / eta}
+        if p := known.get(at):
+            by, alpha = moved.get(at[1:], {}), parse(depth.rule.entry(*at[:2]).alpha)
+            sizes = {"gain": p.init, "rate": eta * (p.rate or ONE), "epsilon": p.epsilon}
+            sizes["weight_decay"] = p.decay
+            for name, knob in zip(("init", "rate", "epsilon", "decay"), sizes, strict=True):
+                size = sizes[knob]
+                times[name] = size * alpha ** by.get(knob, 0) if size else ONE
+        times["coupled_decay"] = times["decay"]
+        shown = {name: exactly(size, "the rule in depth") for name, size in times.items()}
+        yield at, {n: replace(s, found="") if times[n] == ONE else s for n, s in shown.items()}
 
 
 def _text(size: Monomial | None) -> str | None:
     return None if size is None else str(size)
-
-
-def in_width(table: WidthTable, depth: Derivation | None) -> WidthTable:
-    """The table with the rule in depth divided out of its numbers."""
-    if depth is None:
-        return table
-    eta, known = parse(depth.rule.eta), {}
-    moved = in_weights(table.selection) if table.form != FORWARD else {}
-    for p in depth.parameters:
-        by = moved.get((p.place.sublayer, p.place.parameter), {})
-        alpha = parse(depth.rule.entry(p.place.part, p.place.sublayer).alpha)
-        decay = p.decay * alpha ** by.get("weight_decay", 0) if p.decay else ONE
-        known[p.place] = {
-            "init": (p.init or ONE) * alpha ** by.get("gain", 0),
-            "rate": eta * (p.rate or ONE) * alpha ** by.get("rate", 0),
-            "epsilon": (p.epsilon or ONE) * alpha ** by.get("epsilon", 0),
-            "decay": decay,
-            "coupled_decay": decay,
-        }
-    other = {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
-
-    def bare(row: ParameterRow) -> ParameterRow:
-        times = known.get(row.place, other)
-        numbers = ((name, getattr(row, name), by) for name, by in times.items())
-        return replace(row, **{name: size / by for name, size, by in numbers if size is not None})
-
-    return replace(table, rows=tuple(map(bare, table.rows)))
 
 
 # ---- the table with its facts ----
@@ -268,12 +266,11 @@ class WidthDerivation(Displayed):
 
     table: WidthTable
     scale: Scale | None = None
-    factors: tuple[WidthTable, ...] = ()  # of a table in several dimensions
 
     @cached_property
     def depth(self) -> Derivation | None:
         """The derivation in depth, of a table in both dimensions."""
-        return derive(self.table.selection) if self.table.rule else None
+        return derive(self.table.selection) if "depth" in self.table.dimensions else None
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -286,10 +283,7 @@ class WidthDerivation(Displayed):
     @cached_property
     def measured(self) -> tuple[Fact, ...]:
         """A fact for every number that the table prints."""
-        if not self.factors[1:]:
-            return tuple(row_facts(self.table, self.depth))
-        alone = of_factor(self.table, self.factors)
-        return tuple(f for t in alone for f in row_facts(t, self.depth if t.rule else None))
+        return tuple(row_facts(self.table, self.depth))
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -321,7 +315,7 @@ class WidthDerivation(Displayed):
             "form": table.form,
             "rule": [entry.to_dict() for entry in depth.rule.entries] if depth else [],
             "eta": depth.rule.eta if depth else "1",
-            "closure": table.closure or None,
+            "closure": depth.closure if depth else None,
             "roles": [texts(row) for row in table.rows],
             "forced": list(table.forced),
             "conventions": list(table.conventions),

@@ -151,16 +151,16 @@ def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
 def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     table = derivation.table
     kept = [row for row in table.rows if row.refused is None]
-    names = table.across.replace("both", "width,depth").split(",")
-    symbols = ", ".join({"width": "d", "depth": "N and M", **SHAPES}[name] for name in names)
-    closure = f", closure {table.closure}" if table.closure else ""
-    if table.rule is not None:
-        alphas = dict.fromkeys(e.alpha for e in table.rule.entries)
+    symbols = {"width": "d", "depth": "N and M", **SHAPES}
+    names = ", ".join(symbols[name] for name in sorted(table.dimensions, key="depth".__eq__))
+    closure = "" if table.depth is None else f", closure {table.depth.closure}"
+    if table.depth is not None:
+        alphas = dict.fromkeys(e.alpha for e in table.depth.rule.entries)
         if "alpha" in (placement := table.selection.the_placement).expression.names:
             shown = (piece for a in alphas for piece in (", alpha = ", doc.Formula(a)))
             yield ("Every sublayer is ", doc.Formula(placement.equation), *shown, ".")
         yield table.selection.the_placement.training_condition
-    yield f"In powers of {symbols}, alignment {table.alignment}, form {table.form}{closure}:"
+    yield f"In powers of {names}, alignment {table.alignment}, form {table.form}{closure}:"
     yield _table(kept, COLUMNS)
     if derivation.scale is not None:
         yield f"{derivation.scale.words} multiply what the base model takes by:"

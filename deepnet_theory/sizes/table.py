@@ -27,6 +27,7 @@ STABLE, LAZY, UNSTABLE = "stable", "lazy", "unstable"
 DEPTHS = ("N", "M")
 
 Shape = tuple[Monomial, Monomial]
+Known = tuple[str, str, str]  # part, sublayer and parameter
 D = Monomial.of("d")
 HEAD: Shape = (D, ONE)  # of the head, and of a router: as many outputs at every width
 COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot vector enters
@@ -66,7 +67,7 @@ class Place:
         return self.kind in STARTS_AT_ZERO or self.parameter == "lora_b"
 
     @property
-    def known(self) -> tuple[str, str, str]:
+    def known(self) -> Known:
         """What it is known by, whatever its shape."""
         return self.part, self.sublayer, self.parameter
 

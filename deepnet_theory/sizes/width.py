@@ -23,7 +23,7 @@ sizes of updates are derived (:mod:`deepnet_theory.sizes.update`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -31,14 +31,14 @@ from typing import Any
 
 from deepnet_theory.definitions.constants import FORMS, FORWARD, WEIGHTS
 from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
-from deepnet_theory.definitions.rule import KNOBS, Rule
+from deepnet_theory.definitions.rule import KNOBS
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, SHAPES, Selection
 from deepnet_theory.definitions.sublayer import ROUTER, Role, role_name, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.equivalence import in_weights
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
-from deepnet_theory.sizes.table import COLUMN, HEAD, D, ParameterRow, Place, places_of
+from deepnet_theory.sizes.monomial import ONE, Monomial, solve
+from deepnet_theory.sizes.table import COLUMN, HEAD, D, Known, ParameterRow, Place, places_of
 from deepnet_theory.sizes.update import (
     FULL,
     FULL_RANK,
@@ -228,8 +228,8 @@ _PREMISES = {
 class WidthTable:
     """The rows of a selection in width, and how they came about.
 
-    ``across`` is "width", or "both" where the rows carry the depth's ``rule`` too, then that of
-    ``closure``.
+    ``across`` is "width", "both" where the rows carry the depth's rule too, another shape or a
+    list.
     """
 
     selection: Selection
@@ -237,8 +237,21 @@ class WidthTable:
     alignment: str
     form: str
     rows: tuple[ParameterRow, ...]
-    closure: str = ""
-    rule: Rule | None = None  # of the depth
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """What grows, by name."""
+        return tuple(self.across.replace("both", "depth,width").split(","))
+
+    @cached_property
+    def depth(self) -> Answer | None:
+        """The rule in depth, where the rows have it."""
+        return Answer(self.selection) if "depth" in self.dimensions else None
+
+    def places(self, across: str) -> tuple[Place, ...]:
+        """The roles that grow in one of the dimensions."""
+        adapted = across == "width" and "rank" in self.dimensions
+        return (*places(self.selection, across), *adapters(self.selection, adapted))
 
     def row(self, role: str, part: str = "") -> ParameterRow:
         """The first row of a role."""
@@ -270,7 +283,7 @@ class WidthTable:
         gauge = "W = c*W' in any role is the same model at another learning rate"
         reads = (r for r in self.rows if r.place.reads and not r.place.starts_at_zero)
         small = dict.fromkeys(r.role for r in reads if r.role != "head")
-        in_width = "width" in self.across or self.across == "both"
+        in_width = "width" in self.dimensions
         return (
             f"alignment {self.alignment}: "
             + (
@@ -285,7 +298,7 @@ class WidthTable:
             "of a step is kept",
             "epsilon is as large as what it stands beside",
             *(_STARTS_SMALL.format(", ".join(small)),) * (bool(small) and self.alignment == FULL),
-            *(_PREMISES[name] for name in self.across.split(",") if name in _PREMISES),
+            *(_PREMISES[name] for name in self.dimensions if name in _PREMISES),
             *(
                 "query and key: rate and epsilon are those after the first step; their first "
                 f"gradient is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
@@ -440,26 +453,32 @@ def _tied(
 
 
 def width_table(
-    selection: Selection,
-    across: str = "width",
-    alignment: str = FULL,
-    form: str = FORWARD,
-    adapted: bool = False,
+    selection: Selection, across: str = "width", alignment: str = FULL, form: str = FORWARD
 ) -> WidthTable:
-    """The table of a selection in width, in width and depth, or in another shape.
+    """The table of a selection in width, in width and depth ("both"), in another shape or a list.
 
-    ``adapted`` is with the rows of a low-rank adapter in the width.
-
-    Raises :class:`Refusal` where no role has a rate, or the depth has no rule.
+    Of several dimensions each role has the product of its rows. With the rank of an adapter the
+    width has the adapter's rows too. Raises :class:`Refusal` where no role has a rate, or the depth
+    has no rule.
     """
-    for what, value, valid in (
-        ("across", across, (*ACROSS, *SHAPES)),
-        ("alignment", alignment, ALIGNMENTS),
-        ("form", form, FORMS),
-    ):
+    for what, value, valid in (("alignment", alignment, ALIGNMENTS), ("form", form, FORMS)):
         if value not in valid:
             raise unknown(what, value, valid)
-    everywhere = (*places(selection, across), *adapters(selection, adapted))
+    table, rows = WidthTable(selection, across, alignment, form, ()), dict[Known, ParameterRow]()
+    for dimension in sorted(table.dimensions, key="depth".__eq__):  # the place of the width stays
+        for row in _rows(table, dimension):
+            before = rows.get(row.place.known)
+            rows[row.place.known] = _product(before, row) if before else row
+    return replace(table, rows=tuple(rows.values()))
+
+
+def _rows(table: WidthTable, across: str) -> Iterator[ParameterRow]:
+    """The rows of one dimension, in powers of its own symbol."""
+    selection, alignment, form = table.selection, table.alignment, table.form
+    if across == "depth":
+        yield from _in_depth(selection, form)
+        return
+    everywhere = table.places(across)
     if not everywhere:
         raise Refusal(
             f"no parameter of this layer grows with {across}: heads need attention, and experts "
@@ -476,55 +495,33 @@ def width_table(
     idle = all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows)
     if idle or (across == "rank" and refused):  # one of two factors at 0 keeps the other one there
         raise Refusal(refused[0])
-    table = WidthTable(selection, across, alignment, form, tuple(rows))
-    return _with_depth(table) if across == "both" else table
+    yield from rows
 
 
-def _with_depth(table: WidthTable) -> WidthTable:
-    """The rows times what the rule says in N and M: exponents add."""
-    depth = Answer(table.selection)
-    moved = {} if table.form == FORWARD else in_weights(table.selection)
-    known = {row.place: row for row in depth.parameters}
-    eta = parse(depth.rule.eta)
-
-    def joint(row: ParameterRow) -> ParameterRow:
-        times = {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
-        if deep := known.get(place := row.place):
+def _in_depth(selection: Selection, form: str) -> Iterator[ParameterRow]:
+    """What the rule in N and M multiplies the numbers of each role by."""
+    rule = Answer(selection).table
+    moved = {} if form == FORWARD else in_weights(selection)
+    known, eta = {row.place: row for row in rule.parameters}, rule.rule.parts[-1].eta
+    bare = dict.fromkeys(NUMBERS, ONE) | {"rate": eta}
+    bare |= dict.fromkeys(("decay", "coupled_decay"), ONE / eta)
+    for place in places(selection):
+        own: dict[str, Any] = dict(bare)
+        if deep := known.get(place):
             powers = moved.get((place.sublayer, place.parameter), {})
-            alpha = depth.table.rule.kind(place.part, place.sublayer).alpha
+            alpha = rule.rule.kind(place.part, place.sublayer).alpha
             sizes = (deep.init, eta * (deep.rate or ONE), deep.epsilon, deep.decay)
-            init, rate, epsilon, decay = (
-                size * alpha ** powers.get(knob, 0) if size else ONE
-                for knob, size in zip(KNOBS, sizes, strict=True)
-            )
-            times = {"init": init, "rate": rate, "epsilon": epsilon, "decay": decay,
-                     "coupled_decay": decay}  # fmt: skip
-            row = replace(row, share=deep.share)
-        values = ((name, getattr(row, name), by) for name, by in times.items())
-        return replace(row, **{name: v * by for name, v, by in values if v is not None})
-
-    return replace(
-        table,
-        rows=tuple(map(joint, table.rows)),
-        closure=depth.closure,
-        rule=depth.rule,
-    )
-
-
-def jointly(tables: Sequence[WidthTable]) -> WidthTable:
-    """One table of several dimensions: of each role the product of its rows."""
-    rows: dict[tuple[str, str, str], ParameterRow] = {}
-    for row in (row for table in tables for row in table.rows):
-        at = row.place.known
-        rows[at] = _product(rows[at], row) if at in rows else row
-    across = ",".join(table.across for table in tables).replace("both", "depth,width")
-    return replace(tables[0], across=across, rows=tuple(rows.values()))
+            names = zip(("init", "rate", "epsilon", "decay"), KNOBS, sizes, strict=True)
+            own |= {n: size * alpha ** powers.get(k, 0) if size else ONE for n, k, size in names}
+            own |= {"coupled_decay": own["decay"], "share": deep.share}
+        yield ParameterRow(place, **own)
 
 
 def _product(one: ParameterRow, other: ParameterRow) -> ParameterRow:
     pairs = ((name, getattr(one, name), getattr(other, name)) for name in NUMBERS)
     values: dict[str, Any] = {name: a * b if a and b else None for name, a, b in pairs}
-    return replace(one, **values, refused=one.refused or other.refused)
+    share, refused = one.share or other.share, one.refused or other.refused
+    return replace(one, **values, share=share, refused=refused)
 
 
 @dataclass(frozen=True)

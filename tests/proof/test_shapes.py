@@ -67,7 +67,7 @@ def test_every_number_of_a_list_has_its_facts():
     of = across_("width,ffn")
     assert of.verdict is Verdict.PROVED
     named = {fact.of for fact in of.measured}
-    assert {"encoder/ffn-swiglu@2/8/fc2/rate", "encoder/ffn-swiglu@2/8/fc2/ffn/rate"} <= named
+    assert {"encoder/attention/query/rate", "encoder/ffn-swiglu@2/8/fc2/ffn/rate"} <= named
 
 
 def test_an_eighth_of_a_power_off_in_a_list_is_refuted():

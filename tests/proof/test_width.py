@@ -13,7 +13,7 @@ from deepnet_theory.definitions.expression import PRACTICE, UPDATE
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof import explicit
-from deepnet_theory.proof.width import NUMBERS, in_width
+from deepnet_theory.proof.width import NUMBERS, of_dimension
 from deepnet_theory.sizes import width as table_room
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.width import texts, width_table
@@ -115,7 +115,7 @@ def test_width_and_depth_together():
         wrong = replace(right, table=with_row(right.table, "fc1", **{
             number: value * Monomial.of("N") ** Fraction(1, 16)}))  # fmt: skip
         assert any(of.endswith(f"fc1/{number}") for of in refuted(wrong)), number
-    bare = in_width(right.table, right.depth)
+    bare = of_dimension(right.table, "width")
     held = {s for n in NUMBERS if (v := getattr(bare.row("fc1"), n)) for s in v.symbols}
     assert held == {"d"}
 
