@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated
@@ -31,13 +31,14 @@ RANKS = ("low", "full")  # of a gradient: of fewer tokens than the width, or of 
 _NAMES = ("optimizer", "placement", "norm", "stack", "layer", "method", "closure", "rank")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selection:
     """The optimizer (by name or by update expression), placement, norm, stack, method, closure.
 
     ``closure=None`` asks for the rule recommended for training, ``"published"`` for the one that
     the source of the method would take. ``rank`` is that of a matrix's gradient in width: ``low``
-    for fewer tokens than the width, ``full`` for as many.
+    for fewer tokens than the width, ``full`` for as many. Two are equal where their names are and
+    stand for the same: a folder of values may change.
     """
 
     optimizer: Annotated[
@@ -91,7 +92,7 @@ class Selection:
                 f"{' and '.join(METHODS)}"
             )
         require_valid(self)
-        _ = self.named  # each is refused here where it is none
+        _ = self._known  # each is refused here where it is none
 
     @cached_property
     def the_optimizer(self) -> Optimizer:
@@ -123,10 +124,16 @@ class Selection:
         return self.the_placement.normalises_sum and any(part.parallel)
 
     @property
-    def named(self) -> tuple[object, ...]:
-        """What its names stand for, which tells apart what two files of one name held."""
-        first = self.the_optimizer, self.the_placement, self.the_norm
-        return (*first, self.the_stack, self.the_closure)
+    def _known(self) -> tuple[object, ...]:
+        """Its names, and what they stand for."""
+        values = self.the_optimizer, self.the_placement, self.the_norm
+        return (*astuple(self), *values, self.the_stack, self.the_closure)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Selection) and self._known == other._known
+
+    def __hash__(self) -> int:
+        return hash(self._known)
 
     def to_dict(self) -> dict[str, object]:
         """The selection as plain data, for JSON."""

@@ -128,19 +128,13 @@ class Derivation(Answer):
         }
 
 
+@lru_cache(maxsize=32)  # a notebook and a report ask for one several times, with all its checks
 def derive(selection: Selection) -> Derivation:
     """Derive the rule of a selection, with the steps that the rule rests on and no others.
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no rule exists or a law is
     missing.
     """
-    return _derived(selection, selection.named)
-
-
-@lru_cache(maxsize=32)
-def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
-    # A notebook and a report ask for one several times, with all its checks. It is known by what
-    # its names stand for, since a folder of values may change.
     parts = [step for part in balances(selection) for step in part.steps]
     steps = (*(route := route_of(selection)).steps, *parts)
     conclusion = tuple(s.name for s in steps if s.name.startswith("solution-"))

@@ -99,12 +99,11 @@ def route_of(selection: Selection) -> Route:
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where the route has no law for it.
     """
-    unclosed = replace(selection, closure=None)
-    return _route(unclosed, unclosed.named)
+    return _route(replace(selection, closure=None))
 
 
 @cache
-def _route(selection: Selection, _named: tuple[object, ...]) -> Route:
+def _route(selection: Selection) -> Route:
     route: Route = import_module(f"deepnet_theory.proof.{selection.method}").route(selection)
     return route
 

@@ -164,11 +164,11 @@ def places(selection: Selection, entries: Sequence[Mapping[str, Any]], eta: str)
     They are measured once for equal ones. Raises :class:`InputError` where an entry is missing or
     a constant is not positive.
     """
-    return _places(selection, selection.named, json.dumps(entries), eta)
+    return _places(selection, json.dumps(entries), eta)
 
 
 @lru_cache(maxsize=16)
-def _places(selection: Selection, _named: tuple[object, ...], entries: str, eta: str) -> Places:
+def _places(selection: Selection, entries: str, eta: str) -> Places:
     found: Places = {}
     *_, last = parts = selection.the_stack.parts
     for part in reversed(parts):

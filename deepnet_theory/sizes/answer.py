@@ -21,11 +21,11 @@ from deepnet_theory.definitions.rule import (
     Row,
     Rule,
     closures,
+    number,
 )
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.norm_epsilon import in_words
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import (
     DEPTHS,
@@ -119,7 +119,7 @@ class Answer(Displayed):
     def in_depth(self) -> str:
         """Whether the rule is stable, lazy or unstable in depth, and whether to train with it."""
         state = in_depth(self.table)
-        epsilon = in_words(self.rule.entries, **dict(self.values))
+        epsilon = " ".join(_of_norms(self.rule, **dict(self.values)))
         return f"{state[0].upper()}{state[1:]}. {self.advice} {epsilon}".rstrip()
 
     @property
@@ -281,6 +281,26 @@ def _in_words(row: SublayerRow) -> str:
     if any(rho.exponent(depth) for depth in DEPTHS):
         return f"{scales}, which changes nothing with one matrix a branch"
     return "rho and every order are of order one"
+
+
+WHERE = {
+    "output": "the norm on the branch's output",
+    "sum": "the norm on the residual sum",
+    "input": "the norm on the branch's input",
+    "stream": "the norm on the stream",
+}
+
+
+def _of_norms(rule: Rule, **depth: int) -> Iterator[str]:
+    """What the ε of each norm needs that divides what falls with the depth, a sentence each."""
+    for entry in rule.entries:
+        whose = entry.part if entry.sublayer == "*" else f"{entry.part}, {entry.sublayer}"
+        for place, epsilon in entry.norm_epsilon.items():
+            shown = f" = {number(epsilon, **depth):.4g}" if depth else ""
+            yield (
+                f"{WHERE[place].capitalize()} ({whose}) divides what falls with the depth: "
+                f"multiply its epsilon by {epsilon}{shown}."
+            )
 
 
 # ---- the closures of a selection, side by side ----

@@ -20,7 +20,7 @@ from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
 from deepnet_theory.definitions.sublayer import Norm, Role, Sublayer
-from deepnet_theory.sizes.leading import LINEAR, Hidden, Leading
+from deepnet_theory.sizes.growth import LINEAR, Hidden, Leading
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))

@@ -25,9 +25,17 @@ from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.rule import RuleEntry
 from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
 from deepnet_theory.sizes import table, update
-from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of
+from deepnet_theory.sizes.growth import (
+    CONSTANT,
+    LINEAR,
+    ONE,
+    ZERO,
+    Leading,
+    Power,
+    expanded,
+    size_of,
+)
 from deepnet_theory.sizes.laws import Law
-from deepnet_theory.sizes.leading import LINEAR, Leading, expanded
 from deepnet_theory.sizes.monomial import Monomial
 
 

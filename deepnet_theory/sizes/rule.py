@@ -104,17 +104,12 @@ class Rule:
         return next(p for p in self.parts if p.part.name == part).kind_of(sublayer)
 
 
+@cache
 def solve_rule(selection: Selection) -> Rule:
-    """The rule of a selection, cached: that of the closure ``complete`` where none is named.
+    """The rule of a selection: that of the closure ``complete`` where none is named.
 
     Where ``complete`` has none, the source's. Raises :class:`Refusal` where no rule exists.
     """
-    return _solve_rule(selection, selection.named)
-
-
-@cache
-def _solve_rule(selection: Selection, _named: tuple[object, ...]) -> Rule:
-    # by what its names stand for, since a folder of values may change
     if selection.closure is None:
         source = solve_rule(replace(selection, closure=PUBLISHED))  # no rule at all without one
         with suppress(Refusal):

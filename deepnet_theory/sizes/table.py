@@ -19,7 +19,6 @@ from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import MATRICES, ROUTER, Role, role_name
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.norm_epsilon import falling
 from deepnet_theory.sizes.rule import Balanced, Kind, Rule, solve_rule, written
 from deepnet_theory.sizes.update import Step
 
@@ -314,6 +313,28 @@ def largest(sizes: list[Monomial], depth: str) -> Monomial:
     """The size that grows fastest in the part's own depth, then in the other."""
     others = [d for d in DEPTHS if d != depth]
     return max(sizes, key=lambda size: [size.exponent(d) for d in (depth, *others)])
+
+
+def falling(
+    of: laws.Law, alpha: Monomial, beta: Monomial, depth: str
+) -> Iterator[tuple[str, Monomial]]:
+    r"""Where norms divide what falls with the depth, and its square: what ε is multiplied by.
+
+    .. math:: \mathrm{norm}(z) = z/\sqrt{\mathrm{var}(z) + \varepsilon}
+
+    Where z falls as s, only :math:`\varepsilon \propto s^2` keeps its share under the root. At a
+    fixed one a branch of variance v puts out :math:`f = (1 + \varepsilon/v)^{-1/2}` of its size.
+    The response to a matrix within it and the matrix's gradient shrink by f each, so that one
+    update of degree p in g changes the output by :math:`f^{1+p}` of what it should.
+
+    Source: derived here.
+    """
+    gains = laws.common_gains(of.sublayer, alpha, beta)
+    for norm in of.norms:
+        sizes = [term.put(gains) for term in (norm.stream, norm.branch) if term is not None]
+        size = max(sizes, key=lambda size: size.exponent(depth))  # the term that falls slowest
+        if size.exponent(depth) < 0:
+            yield norm.where, size**2
 
 
 def far(part: str, depth: str, grows: Fraction | None) -> Iterator[str]:
