@@ -64,8 +64,8 @@ def test_a_list_multiplies_what_each_dimension_says(across):
 
 
 def test_every_number_of_a_list_has_its_facts():
-    of = across_("width,ffn")
-    assert of.verdict is Verdict.PROVED
+    of, deep = across_("width,ffn"), across_("both,experts,ffn")
+    assert of.verdict is deep.verdict is Verdict.PROVED, deep.shown
     named = {fact.of for fact in of.measured}
     assert {"encoder/attention/query/rate", "encoder/ffn-swiglu@2/8/fc2/ffn/rate"} <= named
 
@@ -79,6 +79,11 @@ def test_an_eighth_of_a_power_off_in_a_list_is_refuted():
         wrong = replace(right, table=replace(right.table, rows=rows))
         refuted = [f.of for f in wrong.measured if f.verdict is Verdict.REFUTED]
         assert refuted and all("/fc2/" in of and of.endswith("rate") for of in refuted)
+    deep = across_("both,ffn")
+    for by in (Monomial.of("N") ** EIGHTH, Monomial.number(2)):
+        rows = (replace(r, rate=r.rate * by) if r.role == "fc2" else r for r in deep.table.rows)
+        wrong = replace(deep, table=replace(deep.table, rows=tuple(rows)))
+        assert any(f.of.endswith("fc2/ffn/rate") and not f.holds for f in wrong.measured)
 
 
 def test_a_router_is_read_as_the_head_is():
