@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from deepnet_theory.definitions.constants import Placed, SublayerConstants
 from deepnet_theory.definitions.discovery import builtin, choose
@@ -30,7 +30,7 @@ WIDTH = Grammar(
 
 
 @dataclass(frozen=True)
-class Scheme:
+class Scheme(Placement):
     """A scheme as published: the residual equation, constants, multipliers, and its optimizer.
 
     The texts of ``parts`` are in N, M and the layer's index l; a matrix that is not named has gain
@@ -39,23 +39,19 @@ class Scheme:
     Xavier's. ``layer`` replaces the stack's layer.
     """
 
-    name: str = ""
-    equation: str = ""
-    final_norm: bool = True
     optimizer: str = ""
     parts: tuple[RuleEntry, ...] = (RuleEntry("encoder"),)
-    summary: str = ""
-    source: str = ""
     mind: str = ""
     norm: str = "layer"
-    rates: Mapping[str, str] = field(default_factory=dict)
-    epsilon: Mapping[str, str] = field(default_factory=dict)
+    rates: Mapping[str, str] = field(default_factory=dict, hash=False)
+    epsilon: Mapping[str, str] = field(default_factory=dict, hash=False)
     layer: tuple[Sublayer, ...] | None = None
     std: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         optimizer(self.optimizer)
-        if self.placement.learnt:
+        if self.learnt:
             raise InputError(f"scheme {self.name!r}: a published scheme has no learnt scalar here")
         for multipliers in (self.rates, self.epsilon):
             for role, text in multipliers.items():
@@ -67,10 +63,6 @@ class Scheme:
             known = {m.name for sublayer in self.layer_of(part.part) for m in sublayer.matrices}
             if unknown := set(part.gains) - known:
                 raise InputError(f"scheme {self.name!r}: no sublayer has {sorted(unknown)}")
-
-    @cached_property
-    def placement(self) -> Placement:
-        return Placement(self.name, self.equation, self.final_norm, self.summary, self.source)
 
     @property
     def named_placement(self) -> str | None:
@@ -116,7 +108,7 @@ class Scheme:
         for s in self.layer_of(part.part):
             gains = {m.name: value(part.gain(m)) for m in s.matrices}
             constants = SublayerConstants(s.name, alpha, 1.0, gains=gains)
-            rows.append(Placed(self.placement, constants))
+            rows.append(Placed(self, constants))
         return tuple(rows)
 
     def rate_of(self, role: str) -> str:

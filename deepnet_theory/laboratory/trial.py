@@ -102,7 +102,7 @@ class Case:
         """
         if self.scheme is None:
             return True
-        where = self.scheme.placement
+        where = self.scheme
         x, branch = where.coefficients(2.0)
         kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
         return not self.scheme.indexed and (kept or where.normalises_sum)

@@ -177,13 +177,13 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
     found = []
     for entry, part in zip(scheme.parts, stack(scheme.stack).parts, strict=True):
         placed = (
-            law(scheme.placement, sublayer, norm(scheme.norm))
+            law(scheme, sublayer, norm(scheme.norm))
             for sublayer in dict.fromkeys(scheme.layer_of(part.name))
         )
         depth = part.depth
         branches = tuple(Branch.at(one, depth, entry, rates) for one in placed)
         embedding = positive(entry.embedding, depth)
-        layers = Layers(part.name, depth, branches, degrees, scheme.placement, embedding)
+        layers = Layers(part.name, depth, branches, degrees, scheme, embedding)
         felt = any(branch.law.added.exponent("stream") for branch in branches)
         grown = layers.weights(2, layers.embedding) if felt and not layers.normalised else None
         if grown is not None and grown > 0:

@@ -155,7 +155,7 @@ def _has_inner(given: Scheme) -> bool:
 
 def require_shown(given: Scheme) -> None:
     """Raise :class:`Refusal` where no forward pass shows what a scheme sets."""
-    if given.placement.scales_inside:
+    if given.scales_inside:
         raise Refusal(
             f"no model is held against the scheme {given.name!r}: it divides what enters a branch "
             "by alpha, and an audit reads alpha on the residual sum"
@@ -217,14 +217,14 @@ def _of_scheme(
     carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
         part, layer = parts[s.stack], {**depth, "l": s.layer + 1}
-        kind, where = given.own(sublayer(s.kind)), given.placement
-        stream, branch = where.coefficients(given.value(part.alpha, **layer))
+        kind = given.own(sublayer(s.kind))
+        stream, branch = given.coefficients(given.value(part.alpha, **layer))
         stream *= carried[s.stack]
-        carried[s.stack] = 1.0 if where.normalises_sum else stream
+        carried[s.stack] = 1.0 if given.normalises_sum else stream
         width = s.matrices[0].fan_in if s.matrices else 1
         matrices = sublayer(s.kind).matrices
         yield WantedSublayer(
-            where.norms | ({INSIDE} if kind.normed_inside else frozenset()),
+            given.norms | ({INSIDE} if kind.normed_inside else frozenset()),
             stream / branch if branch else float("inf"),
             {m.name: given.value(part.gain(m), **layer) for m in matrices},
             {m.name: given.value(given.rate_of(m.role), **layer) for m in matrices},

@@ -67,7 +67,7 @@ def linear_decay(optimizer):
     return [{"rate": "B**(1/2)", "decay": "B"}]
 
 
-HALVED = Scheme("keel", "norm(x/2 + branch(norm(x)))", False, "adamw")  # the stream
+HALVED = Scheme("keel", "norm(x/2 + branch(norm(x)))", False, optimizer="adamw")  # the stream
 ENCODER = ("3**(-1/4)*(N**4*M)**(1/16)", "3**(1/4)*2**(-1/2)*(N**4*M)**(-1/16)")
 
 PLANTED = [

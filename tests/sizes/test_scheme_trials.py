@@ -100,7 +100,7 @@ def test_what_cannot_be_judged_is_refused(given, says):
 
 def made(equation, alpha="1", gains=None, final_norm=True):
     part = RuleEntry("encoder", alpha=alpha, gains=gains or {})
-    return Scheme("planted", equation, final_norm, "adam", (part,))
+    return Scheme("planted", equation, final_norm, optimizer="adam", parts=(part,))
 
 
 def test_a_judgement_warns_of_growing_rho_and_takes_an_update_of_ones_own():
