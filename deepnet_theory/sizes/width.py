@@ -14,7 +14,7 @@ update changes the output of every role by Θ(1). What comes back to an output o
 size 1/n aligned, its root not: :math:`\delta = c_H\sigma_H` of what reads it, :math:`\gamma =
 c\delta`. Of V tokens, or of E experts, each sees a share of the samples: :math:`\delta = 1/V`.
 Of K experts that a token takes each is weighed by 1/K: they are averaged.
-The system is linear in logarithms, and unique up to W = cW′ in each role, the *gauge*.
+The sizes are unique up to W = cW′ in each role, the *gauge*.
 
 Source: the conditions as in Yang and Hu, arXiv 2011.14522, and Yang et al., arXiv 2310.17813; the
 sizes of updates are derived (:mod:`deepnet_theory.sizes.update`).
@@ -37,7 +37,7 @@ from deepnet_theory.definitions.sublayer import ROUTER, Role, role_name, sublaye
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.equivalence import in_weights
-from deepnet_theory.sizes.monomial import ONE, Monomial, solve
+from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.table import COLUMN, HEAD, D, Known, ParameterRow, Place, places_of
 from deepnet_theory.sizes.update import (
     FULL,
@@ -146,30 +146,6 @@ class Point:
     inits: Mapping[str, Monomial | None]
 
 
-def _unknowns(role: str) -> tuple[Monomial, Monomial, Monomial]:
-    """c, σ and η of a role."""
-    multiplier, init, rate = (Monomial.of(f"{w} {role}") for w in ("multiplier", "init", "rate"))
-    return multiplier, init, rate
-
-
-def conditions(roles: Mapping[str, Place], alignment: str, form: str | None) -> Iterator[Monomial]:
-    """(F), (H) and, with a form, the gauge: monomials in the unknowns that must each be 1."""
-    for name, place in roles.items():
-        c, init, _ = _unknowns(name)
-        if place.starts_at_zero:
-            yield init  # no size: it stands for none
-        else:
-            n_in, n_out = HEAD if place.is_table and name == TIED else place.shape
-            yield c * init * (n_in**HALF if n_in == n_out else terms(n_in, alignment))
-        if (
-            place.is_table and name == TIED
-        ):  # the embedding's matrix, which the head reads through a multiplier
-            yield init / _unknowns("token-embedding")[1]
-        elif form is not None:
-            of_sum = terms(place.averaged, alignment) / place.averaged
-            yield init if (name, form) == ("head", FORWARD) else c / of_sum
-
-
 def terms(n: Monomial, alignment: str) -> Monomial:
     """What a sum of n terms is to one of them."""
     return n ** (1 if alignment == FULL else HALF)
@@ -181,18 +157,23 @@ def scores(alignment: str) -> Monomial:
 
 
 def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
-    """The sizes and multipliers of the rule, solved from (F), (H) and the gauge."""
-    unknowns = [f"{what} {name}" for name in roles for what in ("multiplier", "init")]
-    solution = solve(conditions(roles, alignment, form), unknowns)
-    assert solution is not None and not solution.free  # the gauge picks one of each class
-    values = solution.values
-    return Point(
-        {name: values[f"multiplier {name}"] for name in roles},
-        {
-            name: None if place.starts_at_zero else values[f"init {name}"]
-            for name, place in roles.items()
-        },
-    )
+    """The sizes and multipliers of the rule: c·σ of each role by (F) or (H), and its gauge.
+
+    The gauge is c = 1, of what is averaged the average's size. The head's factor is in c or σ by
+    the form; a tied head has the embedding's σ.
+    """
+    multipliers, inits = dict[str, Monomial](), dict[str, Monomial | None]()
+    for name, place in roles.items():
+        tied = place.is_table and name == TIED
+        n_in, n_out = HEAD if tied else place.shape
+        total = n_in**HALF if n_in == n_out else terms(n_in, alignment)
+        c = terms(place.averaged, alignment) / place.averaged
+        init = None if place.starts_at_zero else ONE / (c * total)
+        if tied or (name, form) == ("head", FORWARD):
+            init = inits["token-embedding"] if tied else ONE
+            c = ONE / ((init or ONE) * total)
+        multipliers[name], inits[name] = c, init
+    return Point(multipliers, inits)
 
 
 _STARTS_SMALL = (
@@ -563,36 +544,26 @@ class Scale:
 
 
 def _forced(table: WidthTable) -> Iterator[str]:
-    """Every product of unknowns that has one value in all gauges, equal ones together."""
-    roles = {p.role: p for p in places(table.selection) if not p.starts_at_zero}
-    equations = list(conditions(roles, table.alignment, None))
+    """Every product that is the same in all gauges, W = c*W' in any role; equal ones together."""
+    roles = {p.role: p for p in places(table.selection)}
+    point = rule_point(roles, table.alignment, table.form)
     products: dict[str, dict[str, Monomial]] = {"multiplier*init": {}, "backward size": {}}
-    c_head, s_head, _ = _unknowns("head")
     for name, place in roles.items():
-        c, init, rate = _unknowns(name)
-        if name == TIED:
-            products["multiplier"] = {TIED: c}
+        c, init, row = point.multipliers[name], point.inits[name], table.row(name)
+        if init is None or name == TIED:
             continue
-        n_out = place.shape[1]
-        sent = ONE if n_out == ONE else c_head * s_head * (D / n_out) ** HALF
         products["multiplier*init"][name] = c * init
-        products["backward size"][name] = sent
-        update = table.row(name).step
-        if update is None:
-            continue
-        values = {GRADIENT: c * sent, PARAMETER: init, **counted(place, table.selection)}
-        equations.append(rate * c * update.action.put(values).without_number)
-        power = 1 + update.action.exponent(GRADIENT) - update.action.exponent(PARAMETER)
-        factor = {"0": "", "1": "*multiplier"}.get(str(power), f"*multiplier**({power})")
-        products.setdefault(f"rate{factor}", {})[name] = rate * c**power
-    unknowns = list(dict.fromkeys(b for e in equations for b, _ in e.items if " " in b))
+        products["backward size"][name] = ONE / terms(place.shape[1], table.alignment)
+        if row.step is not None and row.rate is not None:
+            # of degree p in the gradient, which is c times as large, and q in the size, 1/c
+            power = 1 + row.step.action.exponent(GRADIENT) - row.step.action.exponent(PARAMETER)
+            factor = {"0": "", "1": "*multiplier"}.get(str(power), f"*multiplier**({power})")
+            rate = D ** row.rate.exponent("d")
+            products.setdefault(f"rate{factor}", {})[name] = rate * c**power
     for what, by_role in products.items():
-        alike: dict[str, list[str]] = {}
+        alike: dict[Monomial, list[str]] = {}
         for name, product in by_role.items():
-            solution = solve([*equations, product / Monomial.of("forced")], [*unknowns, "forced"])
-            assert solution is not None
-            if "forced" in solution.values:
-                alike.setdefault(str(solution.values["forced"]), []).append(name)
+            alike.setdefault(product, []).append(name)
         for value, names in alike.items():
             yield f"{what} = {value} for {', '.join(names)}"
     yield f"multiplier of the scores = {scores(table.alignment)} for heads of k entries"
