@@ -94,16 +94,14 @@ class Route:
     sums: tuple[str, ...] = ()
 
 
+@cache
 def route_of(selection: Selection) -> Route:
     """The route that the selection's method names; no route knows a closure.
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where the route has no law for it.
     """
-    return _route(replace(selection, closure=None))
-
-
-@cache
-def _route(selection: Selection) -> Route:
+    if selection.closure is not None:
+        return route_of(replace(selection, closure=None))
     route: Route = import_module(f"deepnet_theory.proof.{selection.method}").route(selection)
     return route
 

@@ -329,7 +329,7 @@ def row_of(
     c, init = point.multipliers[place.role], point.inits[place.role]
     optimizer = selection.the_optimizer
     gradient = c * (backward or ONE / terms(place.shape[1], alignment))
-    values = {GRADIENT: gradient, **counted(place, selection)}
+    values = {GRADIENT: gradient, **counts(place.shape, selection.rank, is_table=place.is_table)}
     if init is not None:
         values[PARAMETER] = init
     bare = ParameterRow(place, init, gradient, multiplier=c)
@@ -381,11 +381,6 @@ def sent_back(across: str, place: Place, point: Point) -> Monomial | None:
     # K times as many tokens, each weighed by 1/K
     last = role_name(sublayer(place.sublayer).last)
     return ONE / point.multipliers[last] if place.role == last else point.inits[last]
-
-
-def counted(place: Place, selection: Selection) -> dict[str, Monomial]:
-    """What an update counts, at the rank of the gradient."""
-    return counts(place.shape, selection.rank, is_table=place.is_table)
 
 
 def require_multipliers(c: Monomial, form: str) -> str | None:
