@@ -41,7 +41,12 @@ def _figure(page: str, title: str) -> Figure:
     for rule, own in groupby(rows, key=lambda row: row[0]):
         sizes = list(own)
         curves = tuple(
-            Series(f"{row[1]} {head[1]}", line=_points(head, row), shade=i / (len(sizes) - 1))
+            Series(
+                f"{row[1]} {head[1]}",
+                line=_points(head, row),
+                shade=i / (len(sizes) - 1),
+                measured=True,
+            )
             for i, row in enumerate(sizes)
         )
         panels.append((rule, curves))

@@ -139,6 +139,7 @@ class Series:
     """All that has one label in a figure: marks, a line through points, a shaded band.
 
     ``colour`` 0 is the rule's own, 1 to 3 tell rivals apart; ``shade``, from 0 to 1, orders curves.
+    A line is ``measured`` where its points are, and dotted there.
     """
 
     label: str
@@ -148,13 +149,14 @@ class Series:
     colour: int = 0
     shade: float = 1.0
     dashed: bool = False
+    measured: bool = False
 
 
 @dataclass(frozen=True)
 class Figure:
     """Titled panels side by side, x logarithmic; y too, except where it is ``linear``.
 
-    ``level`` is a value of y to lie below, with its label.
+    ``level`` is a value of y to lie below, with its label, and ``top`` the end of y at the latest.
     """
 
     panels: tuple[tuple[str, tuple[Series, ...]], ...]
@@ -163,6 +165,7 @@ class Figure:
     caption: str = ""
     linear: bool = False
     level: tuple[float, str] | None = None
+    top: float = math.inf
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,8 +224,8 @@ SIGNED = "+z.4f"  # the form of an exponent
 
 
 def number(value: float | None, form: str = "z.4g", missing: str = "-") -> str:
-    """A number, without a sign where it is rounded to zero."""
-    return missing if value is None else format(value, form)
+    """A number, without a sign where it is rounded to zero; ``missing`` where there is none."""
+    return missing if value is None or math.isnan(value) else format(value, form)
 
 
 def interval(low: float | None, high: float | None, form: str = "z.4g") -> str:

@@ -35,6 +35,7 @@ SETTINGS = {
     "axes.titlesize": 9.0, "axes.titleweight": "bold", "axes.titlelocation": "left",
 }  # fmt: skip
 PANEL, HEIGHT, LEGEND = 2.9, 3.1, 1.7  # inches
+BELOW = {"loc": "outside lower center", "ncols": 2}  # the legend of a single panel
 FLAT = 7.0  # ends of a logarithmic axis differ by this factor: a flat line should look flat
 
 
@@ -54,31 +55,36 @@ class Plot:
         write_text(Path(path), self.svg)
 
 
-def drawn(figure: Figure) -> Plot:
-    """The figure as SVG; what is not finite, or not positive on a logarithmic axis, is left out."""
+def drawn(figure: Figure, only: int | None = None) -> Plot:
+    """The figure, or ``only`` one of its panels on the axes of all, as SVG.
+
+    What is not finite, or not positive on a logarithmic axis, is left out; a point that was
+    measured is then marked at the top.
+    """
     # matplotlib takes half a second to import: only a drawing waits for it
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
-    count = max(1, len(figure.panels))
+    panels = figure.panels if only is None else figure.panels[only : only + 1]
+    row = len(panels) > 1  # of panels, with their legend beside them; below a single one
     with rc_context(SETTINGS):
-        size = (max(PANEL * count, 1.4 * PANEL) + LEGEND, HEIGHT)
-        canvas = Canvas(figsize=size, layout="constrained")
-        axes = canvas.subplots(1, count, sharex=True, sharey=True, squeeze=False)[0]
-        for one, (title, series) in zip(axes, figure.panels, strict=False):
+        width = PANEL * len(panels) + LEGEND if row else 1.25 * PANEL
+        canvas = Canvas(figsize=(width, HEIGHT), layout="constrained")
+        axes = canvas.subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
+        handles: dict[str, Any] = {}
+        for one, (title, series) in zip(axes, panels, strict=False):
             one.set_title("\n".join(textwrap.wrap(title, 44)))
             panel(one, series, figure)
-        fit(axes[0], figure)
-        axes[0].set_ylabel(figure.y_label)
-        handles: dict[str, Any] = {}
-        for one in axes:
             for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
                 handles.setdefault(textwrap.fill(label, 24), handle)
-        canvas.legend(handles.values(), handles.keys(), loc="outside right upper")
+        axes[0].set_ylabel(figure.y_label if figure.linear else f"{figure.y_label} (log scale)")
+        place: dict[str, Any] = {"loc": "outside right upper"} if row else BELOW
+        canvas.legend(handles.values(), handles.keys(), **place)
         FigureCanvasSVG(canvas).print_svg(file := StringIO(), metadata=dict.fromkeys(
             ("Creator", "Date", "Format", "Type")))  # fmt: skip
-    return Plot(_themed(file.getvalue(), f"{figure.y_label} against {figure.x_label}"))
+    said = f"{figure.y_label} against {figure.x_label}"
+    return Plot(_themed(file.getvalue(), f"{panels[0][0]}: {said}" if only is not None else said))
 
 
 def panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
@@ -89,12 +95,14 @@ def panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
     named = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
     every = {x for s in everything for x, _ in s.line if x > 0} | named or {1.0}
     axes.set(xscale="log", yscale="linear" if figure.linear else "log", autoscaley_on=False)
-    axes.set_xlim(min(every) / 1.12, max(every) * 1.12)
-    axes.set_xlabel(figure.x_label)
+    axes.set(xlim=(min(every) / 1.12, max(every) * 1.12), ylim=ends(figure))
+    axes.set_xlabel(f"{figure.x_label} (log scale)")
     for one in series:
         _series(axes, one, figure.linear)
     if figure.level is not None:
         axes.axhline(figure.level[0], color=INK, ls="--", lw=1, label=figure.level[1])
+    for one in (s for s in series if s.measured):
+        _dropped(axes, one)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     # depths or widths that were measured: each is named, few are round
     if 0 < len(named) <= 9:
@@ -115,7 +123,11 @@ def _series(axes: Axes, one: Series, linear: bool) -> None:
     style: dict[str, Any] = {"color": colour, "alpha": opacity, "zorder": above, "label": one.label}
     if one.line:
         line = [(x, y if linear or _has(x, y) else math.nan) for x, y in one.line]
-        axes.plot(*zip(*line, strict=True), ls="--" if one.dashed else "-", lw=1.5, **style)
+        look: dict[str, Any] = {
+            "ls": "--" if one.dashed else "-",
+            "marker": "." if one.measured else "",
+        }
+        axes.plot(*zip(*line, strict=True), lw=1.5, **look, **style)
         del style["label"]
     for m in one.marks:
         if _has(m.x, m.y, m.low, m.high, linear=linear):
@@ -123,9 +135,20 @@ def _series(axes: Axes, one: Series, linear: bool) -> None:
             low, high = (min(max(v, across[0]), across[1]) if m.of_x else v for v in m[2:4])
             centre = m.x if m.of_x else m.y
             bar = [[max(0.0, centre - low)], [max(0.0, high - centre)]]
-            axes.errorbar(m.x, m.y, fmt=MARKERS[one.colour], ms=4, elinewidth=1.2,
+            axes.errorbar(m.x, m.y, fmt=MARKERS[one.colour], ms=5, elinewidth=1.2,
                           **{"xerr" if m.of_x else "yerr": bar}, **style)  # type: ignore[arg-type]  # fmt: skip
             style.pop("label", None)
+
+
+def _dropped(axes: Axes, one: Series) -> None:
+    """Marks at the top edge for what was measured and has no place below it."""
+    top = axes.get_ylim()[1]
+    above = [x for x, y in one.line if top < y < math.inf]
+    diverged = [x for x, y in one.line if not math.isfinite(y)]
+    for label, sign, places in (("above the axis", "^", above), ("diverged", "x", diverged)):
+        if places:
+            style: dict[str, Any] = {"color": COLOURS[one.colour], "label": label}
+            axes.scatter(places, [top] * len(places), s=25, marker=sign, clip_on=False, **style)
 
 
 def _has(x: float, *ys: float, linear: bool = False) -> bool:
@@ -133,28 +156,20 @@ def _has(x: float, *ys: float, linear: bool = False) -> bool:
     return x > 0 and (linear or ys[0] > 0) and all(map(math.isfinite, (x, *ys)))
 
 
-def fit(axes: Axes, figure: Figure) -> None:
-    """Give all panels one upright axis: a logarithmic one spans :data:`FLAT` at least.
-
-    A linear one with a level ends as far above the level as the lowest point is away from it: what
-    diverged is cut.
-    """
-    series = [s for _, panel in figure.panels for s in panel]
-    heights = [y for s in series for _, y in s.line]
-    for mark in (mark for s in series for mark in (*s.marks, *s.band)):
-        heights += [mark.y] if mark.of_x else mark[1:4]
-    shown = [y for y in heights if math.isfinite(y) and (figure.linear or y > 0)] or [1.0]
-    low, high = min(shown), max(shown)
-    if not figure.linear:
-        centre, span = math.sqrt(low * high), max(1.25**2 * high / low, FLAT)
-        axes.set_ylim(centre / math.sqrt(span), centre * math.sqrt(span))
-        return
-    if figure.level is not None:
-        level = figure.level[0]
-        high = min(high, max(level, low) + max(abs(level - low), 0.05 * abs(level)))
-        low, high = min(low, level), max(high, level)
-    room = (high - low or 1.0) / 16
-    axes.set_ylim(low - room, high + room)
+def ends(figure: Figure) -> tuple[float, float]:
+    """The upright axis of all panels: a logarithmic one spans :data:`FLAT` at least."""
+    every = [] if figure.level is None else [figure.level[0]]
+    for one in (s for _, series in figure.panels for s in series):
+        every += [y for _, y in one.line]
+        every += [y for m in one.marks for y in (m.y, *(() if m.of_x else m[2:4]))]
+        every += [y for m in one.band for y in m[2:4]]
+    seen = [y for y in every if math.isfinite(y) and (figure.linear or y > 0)] or [1.0]
+    low, high = min(seen), min(max(seen), figure.top)
+    if figure.linear:
+        room = (high - low or 1.0) / 16
+        return low - room, high + room
+    centre, span = math.sqrt(low * high), max(1.25**2 * high / low, FLAT)
+    return centre / math.sqrt(span), centre * math.sqrt(span)
 
 
 def _themed(svg: str, label: str) -> str:

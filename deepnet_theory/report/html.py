@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -25,7 +25,8 @@ def page(document: doc.Document) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<link rel="icon" href="data:,">\n<title>{title}</title>\n<style>\n{style}</style></head>'
-        f"\n<body>\n<h1>{_prose(document.title)}</h1>\n{_blocks(document, 2)}\n</body></html>\n"
+        f"\n<body><main>\n<h1>{_prose(document.title)}</h1>\n{_blocks(document, 2)}"
+        "\n</main></body></html>\n"
     )
 
 
@@ -49,8 +50,9 @@ def _block(block: doc.Block, level: int) -> str:
         case doc.Table():
             return _table(block)
         case doc.Proposition():
+            equation = math(equation_latex(block.step))
             return (
-                f'<div class="step"><div class="wide equation">{math(equation_latex(block.step))}'
+                f'<div class="step"><div class="wide equation" tabindex="0">{equation}'
                 f'<span class="soft">({block.number})</span></div><p class="soft">'
                 f"{_words((f'{block.step.because} ', block.verdict, block.fails))}</p></div>"
             )
@@ -58,22 +60,30 @@ def _block(block: doc.Block, level: int) -> str:
             return f"<pre><code>{escape(block.text)}</code></pre>"
         case doc.Figure():
             caption = f"<figcaption>{_prose(block.caption)}</figcaption>" if block.caption else ""
-            return f"<figure>{drawn(block).svg}{caption}</figure>"
+            panels = "\n".join(drawn(block, i).svg for i in range(len(block.panels)))
+            return f'<figure><div class="panels">{panels}</div>{caption}</figure>'
         case _:
             return f"<p>{_words(block)}</p>"
 
 
 def _table(table: doc.Table) -> str:
+    """Columns that are aligned; under heads, sentences follow their row on lines of their own."""
     kinds = dict.fromkeys(table.numbers, "number") | dict.fromkeys(table.sentences, "words")
+    below = table.sentences if table.head else ()
+    columns = [i for i in range(len(table.rows[0])) if i not in below]
 
-    def row(tag: str, cells: Iterable[str]) -> str:
-        classes = (f' class="{kinds[i]}"' if i in kinds else "" for i in range(len(table.rows[0])))
-        shown = (f"<{tag}{c}>{cell}</{tag}>" for c, cell in zip(classes, cells, strict=True))
-        return f"<tr>{''.join(shown)}</tr>\n"
+    def row(tag: str, cells: Sequence[str]) -> str:
+        classes = ((i, f' class="{kinds[i]}"' if i in kinds else "") for i in columns)
+        return f"<tr>{''.join(f'<{tag}{c}>{cells[i]}</{tag}>' for i, c in classes)}</tr>\n"
 
-    rows = (row("td", map(_words, cells)) for cells in table.rows)
-    head = row("th", map(escape, table.head)) if table.head else ""
-    return f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
+    shown = row("th", [*map(escape, table.head)]) if table.head else ""
+    for words in table.rows:
+        cells = [_words(cell) for cell in words]
+        shown += row("td", cells)
+        if said := "".join(f"<p>{cells[i]}</p>" for i in below if cells[i]):
+            shown += f'<tr class="below"><td colspan="{len(columns)}">{said}</td></tr>\n'
+    # a reader without a mouse scrolls with the arrow keys what has the focus
+    return f'<div class="wide" tabindex="0"><table>{shown}</table></div>'
 
 
 def _words(words: doc.Words) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions.measurement import TRAINING, sized
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     )
 
 CURVES = (
-    "Loss against the learning rate, a curve a size, the darker the larger. A point is the best "
-    "rate, and its bar the 95 % interval over seeds. A curve ends where a run diverged. The dashed "
-    "line is the loss of a model that ignores its input."
+    "Loss against the learning rate, a curve a size, the darker the larger. Small dots are the "
+    "rates that were trained. A large dot is the best rate, and its bar the 95 % interval over "
+    "seeds. At the top edge, a triangle is a loss above the axis, and a cross is a rate where a "
+    "run diverged. The dashed line is the loss of a model that ignores its input."
 )
 JUDGED = (
     "SUPPORTED: the exponent's interval over seeds lies inside ±1/16. REFUTED: it lies outside, or "
@@ -46,7 +48,10 @@ COMMON = (
     "alike. A token's own part is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) "
     "without."
 )
-STEPS = "Training loss, the mean over the seeds. A curve ends where it was not finite."
+STEPS = (
+    "Training loss, the mean over the seeds. A curve ends where it was not finite, and leaves the "
+    "figure where it is above its start."
+)
 LOSS = "nats a byte"
 
 
@@ -129,14 +134,18 @@ def plan(p: Plan) -> doc.Document:
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
-    """The mean loss of every rate, a column a size; "-" where a seed diverged."""
+    """The mean loss of every rate, a column a size."""
     by_rate = [dict(zip(c.rates, c.losses, strict=True)) for c in closure.curves]
     columns = " | >".join(("rate", *(sized(c.depth) for c in closure.curves)))
     rows = (
-        (number(rate, ".3g"), *(number(row.get(rate), ".3f") for row in by_rate))
+        (number(rate, ".3g"), *(_loss(row, rate) for row in by_rate))
         for rate in sorted({rate for row in by_rate for rate in row})
     )
     return doc.table(columns, rows)
+
+
+def _loss(by_rate: Mapping[float, float], rate: float) -> str:
+    return number(by_rate[rate], ".3f", "diverged") if rate in by_rate else "-"
 
 
 def _rates(m: Result) -> doc.Table:
@@ -145,22 +154,25 @@ def _rates(m: Result) -> doc.Table:
     for closure in m.closures:
         for c in closure.curves:
             lowest = min(filter(math.isfinite, c.losses), default=math.nan)
-            best, ends = c.finding or "-", "-"
-            if math.isfinite(c.best):
-                best, lowest = number(c.best, ".3g"), c.best_loss
-                ends = interval(c.low, c.high, ".3g")
-            told = (best, ends, number(lowest, ".3f"), number(c.first_failing))
-            rows.append((closure.closure, sized(c.depth), *told))
+            lowest = c.best_loss if math.isfinite(c.best) else lowest
+            told = (number(c.best, ".3g"), interval(c.low, c.high, ".3g"), number(lowest, ".3f"))
+            size = (closure.closure, sized(c.depth))
+            rows.append((*size, *told, number(c.first_failing), c.finding))
     columns = "closure | depth | >best rate | >95 % interval | >lowest loss | >fails from"
-    return doc.table(columns, rows)
+    return doc.table(f"{columns} | …finding", rows)
 
 
 def transfer_figure(m: Result) -> tuple[doc.Figure]:
     """Loss against rate, a panel a closure, compared with a model that ignores its input."""
-    level = None if m.baseline is None else (m.baseline, "baseline")
     y_label = "evaluate()" if "model" in m.of else f"validation loss, {LOSS}"
     panels = tuple((c.closure, tuple(_curves(c))) for c in m.closures)
-    return (doc.Figure(panels, "learning rate", y_label, CURVES, True, level),)
+    figure = doc.Figure(panels, "learning rate", y_label, CURVES, linear=True)
+    losses = [y for c in m.closures for curve in c.curves for y in curve.losses if y < math.inf]
+    if m.baseline is None or not losses:
+        return (figure,)
+    learnt = abs(m.baseline - min(losses))  # as much is shown above the baseline as below it
+    top = max(m.baseline, min(losses)) + max(learnt, 0.05 * abs(m.baseline))
+    return (replace(figure, level=(m.baseline, "baseline"), top=top),)
 
 
 def _curves(c: ClosureTransfer) -> Iterator[doc.Series]:
@@ -169,7 +181,7 @@ def _curves(c: ClosureTransfer) -> Iterator[doc.Series]:
         best = (doc.Mark(curve.best, curve.best_loss, curve.low, curve.high, True),)
         line = tuple(zip(curve.rates, curve.losses, strict=True))
         marks = best if math.isfinite(curve.best) else ()
-        yield doc.Series(sized(curve.depth), marks, line, shade=index / last)
+        yield doc.Series(sized(curve.depth), marks, line, shade=index / last, measured=True)
 
 
 # ---- one rate ----
@@ -209,7 +221,9 @@ def runs_figure(m: Result) -> tuple[doc.Figure, ...]:
         doc.Series(run.rule, line=tuple(enumerate(run.losses, start=1)), colour=min(index, 3))
         for index, run in enumerate(m.runs)
     )
-    if m.baseline is None or not any(one.line for one in series):
+    first = [one.line[0][1] for one in series if one.line]
+    if m.baseline is None or not first:
         return ()
     level, y_label = (m.baseline, "unigram entropy"), f"cross-entropy, {LOSS}"
-    return (doc.Figure((("Training loss", series),), "step", y_label, STEPS, True, level),)
+    panels, top = (("Training loss", series),), max(*first, m.baseline)
+    return (doc.Figure(panels, "step", y_label, STEPS, True, level, top),)

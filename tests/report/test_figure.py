@@ -8,12 +8,11 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.figure import Figure as Canvas
 
 import deepnet_theory as dt
 from deepnet_theory.report.document import Figure, Mark, Series
 from deepnet_theory.report.experiment import along, figures
-from deepnet_theory.report.figure import COLOURS, drawn, fit, panel
+from deepnet_theory.report.figure import COLOURS, drawn, ends
 from deepnet_theory.report.formatters import draw
 
 from .stored import PLAIN, RESULTS, RIVAL, VERIFICATION
@@ -84,26 +83,34 @@ def test_what_has_no_place_on_a_logarithm_is_left_out(value):
     assert not marks(drawn(figure(Series("s", (bad,)))).svg)  # and an empty figure is a figure
 
 
-def ends(shown):
-    """The ends of the upright axis of a figure's first panel."""
-    axes = Canvas().subplots()
-    panel(axes, shown.panels[0][1], shown)
-    fit(axes, shown)
-    return axes.get_ylim()
-
-
-def test_a_curve_is_broken_where_a_run_diverged_and_cut_above_the_level():
+def test_a_curve_is_broken_where_a_run_diverged_and_what_is_dropped_is_marked_at_the_top():
     rates = [1e-3 * 2**i for i in range(7)]
-    curve = Series(
-        "N = 8", line=tuple(zip(rates, [5, 3, math.nan, 2.5, 2.6, 3.4, 90], strict=True))
-    )
-    shown = figure(curve, linear=True, level=(4.0, "unigram"))
+    losses = (5.0, 3.0, math.nan, 2.5, 2.6, 3.4, 90.0)
+    curve = Series("N = 8", line=tuple(zip(rates, losses, strict=True)), measured=True)
+    shown = figure(curve, linear=True, level=(4.0, "unigram"), top=5.5)
     low, high = ends(shown)
-    assert low < 2.5 and 5.5 < high < 6  # as far above the level as the best lies below it
-    run = next(r for r in lines(drawn(shown).svg) if len(r) > 4)
+    assert low < 2.5 and 5.5 < high < 6
+    svg = drawn(shown).svg
+    run = next(r for r in lines(svg) if len(r) > 4)
     assert [kind for kind, *_ in run].count("M") == 2
-    assert "unigram" in drawn(shown).svg
-    assert ends(figure(curve, linear=True, level=(2.0, "unigram")))[1] > 2.7  # all lie above it
+    assert all(f">{word}<" in svg for word in ("unigram", "above the axis", "diverged"))
+    places = [place for place in marks(svg) if place[1] < 170]  # the legend is below the panel
+    across = sorted(x for x, _ in places)
+    top = min(y for _, y in places)
+    assert sorted(x for x, y in places if y == top) == [across[2], across[6]]
+    inside = figure(Series("N = 8", line=curve.line[3:6], measured=True), linear=True)
+    assert not re.search("above the axis|diverged", drawn(inside).svg)
+
+
+def test_panels_drawn_one_by_one_have_one_upright_axis_and_name_their_scale():
+    own, other = (Series("s", (Mark(4, y, y, y), Mark(8, y, y, y))) for y in (1.0, 100.0))
+    both = Figure((("own", (own,)), ("other", (other,))), "N, layers", "loss")
+    svgs = [drawn(both, i).svg for i in range(2)]
+    (high, *_), (low, *_) = (sorted(y for _, y in marks(svg)) for svg in reversed(svgs))
+    assert high < low, "on one axis the panel of the larger values has the higher points"
+    for svg, title in zip(svgs, ("own", "other"), strict=True):
+        assert all(f">{name} (log scale)<" in svg for name in ("N, layers", "loss"))
+        assert f'aria-label="{title}: loss against N, layers"' in svg
 
 
 def test_a_linear_axis_shows_what_is_not_positive():
