@@ -19,7 +19,7 @@ BUDGETS = {
     "models": 5206,
     "processes": 495,
     "proof": 4087,
-    "report": 2196,
+    "report": 2241,
     "runtime": 990,
     "sizes": 5206,
     "trainers": 500,
