@@ -184,7 +184,7 @@ def measured(verb: Verb, given: Given, **shown: Any) -> int:
 
 @command("cli.deriving:derive", ShowDerivation, *SELECT, without=f"output page {OWN}")
 def derive(verb: Verb, given: Given) -> int:
-    """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
+    """Derive the rule (alpha, beta, kappa); with --steps print every checked step.
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
     With --across batch: what rates, decays, epsilon and 1 - beta are multiplied by. With --across
@@ -228,9 +228,9 @@ def derive(verb: Verb, given: Given) -> int:
 
 @command("cli.experiments:verify", *SELECT, *RUN, without="page")
 def verify(verb: Verb, given: Given) -> int:
-    """Measure the exponent of the model update on torch Transformer stacks.
+    """Measure how the output change of one step scales with depth, on torch Transformer stacks.
 
-    With --across width: how far one update moves the features and the loss at every width.
+    With --across width: how much one update changes the features and the loss at every width.
 
     Examples:
         verify --optimizer adam --depths 8,16,32,64,128
@@ -242,7 +242,7 @@ def verify(verb: Verb, given: Given) -> int:
 
 @command("cli.experiments:predict_update", *SELECT, *RUN, without="updates eta output")
 def predict(verb: Verb, given: Given) -> int:
-    """Predict the model update in absolute size from single sublayers, at any depth.
+    """Predict the output change of one step at any depth, from single sublayers.
 
     Examples:
         predict --optimizer adam --depths 8,10000
@@ -268,7 +268,7 @@ def check(verb: Verb, given: Given) -> int:
 
 @command(*CONSTANTS, Show, without="across curve gradient_noise format page", argument="[model]")
 def export(verb: Verb, given: Given) -> int:
-    """Write the constants of one model as JSON, with where each number came from.
+    """Write the constants of one model as JSON, with the source of each number.
 
     MODEL is FILE.py:FACTORY as `audit` takes it. Its numbers are written by its parameters' names,
     in the form of a trainer (--for).
@@ -355,11 +355,11 @@ def transfer(verb: Verb, given: Given) -> int:
 
 @command("laboratory.measuring:measure", Workplace, Show, argument="model")
 def measure(verb: Verb, given: Given) -> int:
-    """Measure how far one step changes the output of your own models, against depth or width.
+    """Measure how much one step changes the output of your model at each depth or width.
 
     MODEL is FILE.py:FACTORY or package.module:FACTORY; it is run. FACTORY(depth) gives a
-    torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths. With --noise alone it
-    measures at what batch the noise of the gradient is as large as its signal.
+    torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths. --noise alone
+    measures B_noise, the batch at which the gradient's noise is as large as its signal.
 
     Examples:
         measure model.py:make --depths 6,12,24 --optimizer adamw
@@ -417,7 +417,7 @@ def audit(verb: Verb, given: Given) -> int:
 
 @command("cli.listing:listing", Show, without="output page", argument="[what]")
 def list_(verb: Verb, given: Given) -> int:
-    """List what can be chosen, and where it comes from.
+    """List the optimizers, placements, closures, schemes and other choices, with their sources.
 
     WHAT is optimizers, placements, norms, sublayers, closures, methods, assumptions, claims or
     schemes; without it the kinds are listed.
@@ -439,7 +439,7 @@ def list_(verb: Verb, given: Given) -> int:
     Workplace, Show, without="output page format processes cluster no_cache", argument="[what]"
 )
 def cache(_: Verb, given: Given) -> int:
-    """Show or clear what is kept of finished work.
+    """Show or clear the cache of finished work.
 
     WHAT is show or clear; show.
 

@@ -91,7 +91,8 @@ def option(one: Setting, required: bool) -> click.Option:
         flag = f"--{name}/--no-{name}" if one.default else f"--{name}"
         return click.Option([flag, *letter], is_flag=True, default=None, help=f"{o.help}.")
     default = f"{one.default:.10g}" if isinstance(one.default, float) else one.default
-    shown = "" if required or default in (None, (), inspect.Parameter.empty) else f"; {default}"
+    none = required or default in (None, (), inspect.Parameter.empty)
+    shown = "" if none else f" (default {default})"
     kind: Any = one.kind if one.kind in (int, float) else str
     if o.folder or o.words:  # the library says which names are valid; their case does not matter
         kind = str.lower
@@ -104,8 +105,8 @@ def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Gr
     how = {"help_option_names": ["-h", "--help"], "max_content_width": page_columns()}
     group = click.Group(
         PROGRAM,
-        help="Derive and measure how residual connections and initialisation of deep "
-        "Transformers must scale with depth.",
+        help="Derive and measure how residual connections, initialisation and learning rates of "
+        "Transformers must scale with depth and width.",
         epilog=_epilog(("derive --optimizer adam --depth 200", "list optimizers")),
         context_settings=how,
     )

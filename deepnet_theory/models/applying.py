@@ -189,7 +189,7 @@ def _applied(
     for d in differences(again, rule, EXACT, CHANCE) if drawn else ():
         if d.matrix is None:
             raise Refusal(
-                f"{again.sublayers[d.index].learnt} was set and alpha is {d.found:.4g}, wanted "
+                f"{again.sublayers[d.index].learnt} was set and alpha is {d.found:.4g}, expected "
                 f"{d.wanted:.4g}; {KEPT}"
             )
         size, aim = (gain * d.matrix.xavier for gain in (d.found, d.wanted))

@@ -228,12 +228,12 @@ def _held(group: Sequence[Difference], form: str) -> str:
     wanted = _span([d.wanted for d in group], form)
     if not _equal(group):
         held = _span([d.found for d in group], form)
-        return f"{held}, wanted {wanted}: {_span([d.ratio for d in group])} times that"
+        return f"{held}, expected {wanted}: {_span([d.ratio for d in group])} times that"
     mean = _mean(group)
     if not 0 < group[0].ratio < math.inf:
-        return f"{group[0].found:{form}}, wanted {wanted}"
+        return f"{group[0].found:{form}}, expected {wanted}"
     way = f"{_apart(mean):.3g} times too {'large' if mean > 1 else 'small'}"
-    return f"{mean * group[0].wanted:{form}}, wanted {wanted}: {way}"
+    return f"{mean * group[0].wanted:{form}}, expected {wanted}: {way}"
 
 
 def in_layers(layers: list[int], count: int) -> str:

@@ -93,10 +93,11 @@ def _gains(audit: Audit) -> doc.Table:
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     expected: dict[tuple[str, str], float | None] = {}
     for s in audit.sublayers:
-        title, on = f"{s['stack']} {s['kind']}", s["alpha_on"] or "nothing"
+        title = f"{s['stack']} {s['kind']}"
+        on = f"of the {s['alpha_on']}" if s["alpha_on"] else "(no multiplier)"
         alpha = (s["alpha"], s["alpha"], s["alpha_wanted"])
         gains = ((m["role"], (m["low"], m["high"], m["wanted"])) for m in s["matrices"])
-        for what, (low, high, wanted) in ((f"alpha, on {on}", alpha), *gains):
+        for what, (low, high, wanted) in ((f"alpha {on}", alpha), *gains):
             found.setdefault((title, what), []).append((low, high))
             expected.setdefault((title, what), wanted)
     rows = []

@@ -313,7 +313,7 @@ class Law:
     """A sublayer in its residual equation, as monomials in α, the gains and the stream.
 
     ``weight`` is r, the branch against the identity path; ``added`` what it adds to the stream;
-    ``responses`` what the output moves by with each parameter, along its paths; ``multiplied``
+    ``responses`` what the output changes by with each parameter, along its paths; ``multiplied``
     what the stream is multiplied by, None where a norm takes it back; ``norms`` what they divide.
     ``starts`` is what a learnt multiplier starts at, by its name.
     """

@@ -1,7 +1,7 @@
 r"""Layers at constants of any origin under one update: what grows with the depth, as exponents.
 
 The stream of an identity path is :math:`X_l^2 = X_0^2 + \sum_{k<l} b_k^2`, b the size of what a
-branch adds, so that a change made at layer l arrives relative to :math:`X_l`. The output moves by
+branch adds, so that a change made at layer l arrives relative to :math:`X_l`. The output changes by
 
 .. math:: \sum_l G_l^{1+p}\,|\theta|^q\,\kappa, \qquad G_l = \gamma_l / X_l,
 

@@ -55,7 +55,7 @@ def balanced(lab: Lab) -> Finding:
 @CLAIM.correction("Adam under the SGD constants: exponent 1/2 by counting degrees", SUPPORTED)
 def predicted(lab: Lab) -> Finding:
     N, alpha, beta = map(formula, ("N", DEEPNORM.alpha, DEEPNORM.beta))
-    # Δθ = ±η whatever the gradient; through one matrix the output moves by β/α of it
+    # Δθ = ±η whatever the gradient; through one matrix the output changes by β/α of it
     degree = sp.simplify(N * sp.diff(sp.log(2 * N * 2 * beta / alpha), N))
     rivals = (("balanced", 0.0), ("no rule", 1.0))
     what = f"N·4·β/α has degree {degree}; measured"

@@ -1,4 +1,4 @@
-"""How far a stack's output moves when its parameters change in chosen directions or steps."""
+"""How much a stack's output changes when its parameters change in chosen directions or steps."""
 
 from __future__ import annotations
 

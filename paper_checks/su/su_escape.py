@@ -19,7 +19,7 @@ CLAIM = Claim(
         30 steps; λ the argmin's magnitude""",
     finding="""It may, and it need not: the rate decides. At a rate of 1, where ten SGD steps
         bring the loss from 5.7 to 5.1, the mean λ(W) grows by 8 % at 8 layers as at 96: relative
-        updates are the same at every depth, so how far λ moves depends on η, not on N. At ten times
+        updates are the same at every depth, so the change of λ depends on η, not on N. At ten times
         that rate single matrices do leave their order in ten steps, by a factor of 50 to 100, at
         every depth, and the loss still falls to 5.2. The order of the three choices is as Su says:
         α = 1 moves two to four times as much as the symmetric choice, and that as much again as λ =

@@ -118,7 +118,7 @@ def both(net: Net, at: Sequence[int], s: Settings) -> tuple[Array, Array]:
 def changes(p: Pass, of_scores: bool, eta: float) -> tuple[Tensor, float]:
     """‖ΔF‖/η per token of each seed after a step of query and key alone, or of the others.
 
-    η is a power of two, so that it rounds no weight; the output moves by about 10⁻³ of
+    η is a power of two, so that it rounds no weight; the output changes by about 10⁻³ of
     itself: far above rounding, and near enough to a linear step.
     """
     expression = p.trial.selection.the_optimizer.expression

@@ -22,7 +22,7 @@ CLAIM = Claim(
     conditions="""an explicit residual network, x + W₂ tanh(W₁ x)/L, between an embedding and a head
         behind 1/n; gradients at the start, widths 64 to 512, 4 to 32 layers, 16 tokens""",
     finding="""Right. The entries of a hidden matrix's gradient fall as 1/(n·L), those of the
-        embedding and of the head as 1/n whatever the depth, and ε must follow them. One ε for all,
+        embedding and of the head as 1/n at every depth, and ε must follow them. One ε for all,
         which the code first had, is too small by L for the outer ones; ε scaled in the blocks
         alone, as Table 1 states it, is too large by n there. Rate times decay is the same at every
         width, and so is the share that decay takes of a matrix in a step; with a constant decay it

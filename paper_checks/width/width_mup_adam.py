@@ -50,7 +50,7 @@ def standard(lab: Lab) -> Finding:
     return lab.at_least(plain(lab)["all"], 1.0, "exponent of the logits' change")
 
 
-@CLAIM.ours("there the hidden maps' and the head's own outputs move as n", SUPPORTED)
+@CLAIM.ours("there the hidden maps' and the head's own outputs change as n", SUPPORTED)
 def standard_by_role(lab: Lab) -> Finding:
     found = plain(lab)
     own = {role: found[role] for role in ROLES[1:]}

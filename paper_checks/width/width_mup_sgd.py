@@ -22,7 +22,7 @@ CLAIM = Claim(
         them in a batch), widths 128 to 1,024 (2,048 in the full run)""",
     finding="""Right in both forms: one step moves every role's output with an exponent within 0.03
         of 0. At one common rate the embedding's move falls as 1/n: SGD freezes it in a wide model.
-        In standard parametrization the hidden output moves as √n and the head's as n, so that no
+        In standard parametrization the hidden output changes as √n and the head's as n, so that no
         one rate works for the three roles in either parametrization.""",
     seconds=(5, 30),
 )

@@ -38,7 +38,7 @@ def defaults(command):
     """Every default that the help of a command prints, by option."""
     found = {}
     for option in options(command):
-        typed = re.search(r"; ([\d.e-]+)\.$", option.help or "")
+        typed = re.search(r"\(default ([\d.e-]+)\)\.$", option.help or "")
         if typed:
             found[option.opts[0]] = typed[1]
         elif isinstance(option.default, str):

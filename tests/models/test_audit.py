@@ -309,11 +309,11 @@ def test_rates_that_nobody_knows_are_a_remark():
 
 
 STEPS = {
-    "norm-gain": ("norm-gain", "lr", 8.0, "norm gain", "learns at 0.001, wanted 0.000125"),
-    "biases": ("output-bias", "lr", 3.0, "_bias", "learns at 0.003, wanted 0.001"),
-    "epsilon": ("norm-gain", "eps", 5.0, "norm gain", "has epsilon 5e-08, wanted 1e-08"),
-    "decay": ("norm-gain", "weight_decay", 0.1, "norm gain", "decays by 0.1, wanted 0"),
-    "matrices' decay": ("unscaled", "weight_decay", 2.0, "", "decays by 0.2, wanted 0.1"),
+    "norm-gain": ("norm-gain", "lr", 8.0, "norm gain", "learns at 0.001, expected 0.000125"),
+    "biases": ("output-bias", "lr", 3.0, "_bias", "learns at 0.003, expected 0.001"),
+    "epsilon": ("norm-gain", "eps", 5.0, "norm gain", "has epsilon 5e-08, expected 1e-08"),
+    "decay": ("norm-gain", "weight_decay", 0.1, "norm gain", "decays by 0.1, expected 0"),
+    "matrices' decay": ("unscaled", "weight_decay", 2.0, "", "decays by 0.2, expected 0.1"),
 }
 
 
@@ -342,7 +342,7 @@ def test_matrices_of_zeros_have_no_ratio_and_are_no_rule():
     audit = dt.audit(model, X, optimizer="adamw")
     (finding,) = audit.findings
     assert finding.size == math.inf and audit.effect < 0.9
-    assert finding.what == f"gain 0, wanted {BETA:.3g} (entries of rms 0)"
+    assert finding.what == f"gain 0, expected {BETA:.3g} (entries of rms 0)"
     assert "normal_(" in finding.mend and json.loads(audit.to_json())["findings"]
 
 

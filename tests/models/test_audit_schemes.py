@@ -136,12 +136,12 @@ FORMS = {  # a model, its scheme, and a model that lacks one thing, with the wor
     "alpha by the layer": (
         lambda: drawn(GPT(LAYERS, indexed(alpha=lambda layer: math.sqrt(2 * layer)), final=False)),
         "admin", lambda: drawn(GPT(LAYERS, post, final=False)),
-        "alpha is 1, wanted 1.414 to 2",
+        "alpha is 1, expected 1.414 to 2",
     ),
     "a factor that no norm takes back": (
         lambda: drawn(GPT(LAYERS, lambda x, f, n: (1 - 1 / 4) * x + f(x) / 4, final=False)),
         "modula", lambda: drawn(GPT(LAYERS, lambda x, f, n: x + f(x) / 4, final=False)),
-        "alpha is 4, wanted 1.266 to 2.25",
+        "alpha is 4, expected 1.266 to 2.25",
     ),
     "norms within the branch": (
         lambda: drawn(with_inner_norms(GPT(LAYERS)), math.sqrt(math.log(2 * LAYERS))), "sub-ln",

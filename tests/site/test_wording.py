@@ -30,7 +30,10 @@ PHRASES = {  # a regular expression, in any case and across line ends: what to w
     r"\b(true|holds?|held) of\b": "apply to",
     r"\b(closure|one|rules?|that) to train with\b|\*to train with\*": "recommended for training",
     r"\bfirst derived\b": "as published",
-    r"\bstep(s|ped)? by (SGD|Adam|AdamW|LAMB|Muon|an?|another|its|the)\b": "is trained with",
+    r"\bstep(s|ped)? by (SGD|Adam|AdamW|LAMB|Muon|an?|another|its(?! name)|the)\b": "trained with",
+    r"\boutputs? mov(e|es|ed|ing)\b|\bhow far \S+ moves?\b": "the output changes",
+    r"\bwanted \{": "expected",
+    r"\bwhatever the (depth|width)\b": "at every depth",
     r"\bwhat is scaled\b": "the scaled matrices",
     r"\bfeels?\b": "depend on",
     r"\bsublayers in a row\b|\bof (two|several) parts\b": "stack, encoder and decoder",
@@ -101,4 +104,7 @@ def test_a_phrase_is_seen_across_lines_in_strings_and_in_prose(tmp_path, monkeyp
     for name, text in planted.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert [len(found(read(name))) for name in planted] == [1, 2, 1]
+    assert (
+        len(found("how far it moves; the output moves, whatever the width; 2, wanted {aim}")) == 4
+    )
     assert found("the rule recommended for training; one learning rate works at every depth") == []

@@ -64,7 +64,7 @@ def test_initial_sizes_that_are_silently_wrong_fail_with_the_finding_and_right_o
     assert said.keys() == {"test_wrong", "test_without_a_rule"}
     wrong = said["test_wrong"]
     assert "AssertionError: the model does not follow the rule" in wrong
-    assert "gain 0.358, wanted 0.073: 4.9 times too large" in wrong
+    assert "gain 0.358, expected 0.073: 4.9 times too large" in wrong
     assert 'model.get_parameter("h.0.mlp.c_proj.weight").data *= 0.204' in wrong
     assert "pytest_plugin.py" not in wrong  # the line of the test, and no line of ours
 
