@@ -18,7 +18,15 @@ from deepnet_theory.sizes.batch import POWERS, batch_rule
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.table import HEAD
 from deepnet_theory.sizes.update import FULL
-from deepnet_theory.sizes.width import places, row_of, rule_point, width_table, written
+from deepnet_theory.sizes.width import (
+    Scale,
+    places,
+    row_of,
+    rule_point,
+    share,
+    width_table,
+    written,
+)
 
 PAGE = Path(__file__).parent / "dials.md"
 HEADING = "## What each optimizer takes\n"
@@ -67,6 +75,40 @@ under Adam and Muon and s under SGD. B_noise by group says which it is
 
 Across the width a router is read as the head is: initial size 1/d, learning rate 1/d under Adam.
 """
+MORE_TEXT = """
+## You have 4 times more experts
+
+1. Give the numbers of the model that you tuned, and the shapes that it had. Other sizes may differ
+   in the same command: `--base-shape experts=8,top-k=2,ffn=1024,vocab=32000,kv-heads=2`.
+
+    ```sh
+    deepnet-theory export --optimizer adamw --depth 12 --layer attention,ffn-swiglu@2/32 \\
+      --base-shape experts=8 -o constants.json
+    ```
+
+2. Step your model with the tuned numbers. `parameter_groups` reads the factors of the file; with
+   `base=(512, 12, {"experts": 8})` it takes a file without a base.
+
+    ```python
+    groups = parameter_groups(model, lr=3e-4, eps=1e-8, constants="constants.json")
+    ```
+
+3. Measure the noise of your gradient by group: `measure mymodel.py:make --noise`. Is your batch
+   below B_noise of the experts? Export with `--batch 64 --base-batch 64`, with your own batches.
+   The rates of experts then follow their share of the tokens.
+
+Each factor below is what the constants have. Matrices start as they are built, of m inputs as
+m^(−1/2). The weight decay of AdamW and Muon takes 1 over the factor of the learning rate. Every
+role that is not in a row takes 1: attention, norms, a shared expert.
+"""
+MORE = {
+    "4 times the experts": {"experts": 4.0},
+    "4 times the experts, 4 times as many for a token": {"experts": 4.0, "top-k": 4.0},
+    "the same, each a quarter as wide": {"experts": 4.0, "top-k": 4.0, "ffn": 0.25},
+    "each expert 4 times as wide": {"ffn": 4.0},
+    "4 times the vocabulary": {"vocab": 4.0},
+    "a quarter of the key and value heads": {"kv-heads": 0.25},
+}
 HEAD_TEXT = """
 ## Queries, keys and values: one matrix, or head by head
 
@@ -94,12 +136,37 @@ BY_HEAD = ("muon", "muon-moonlight", "muon-spectral", "muon-plain", "lamb", "lar
 def section() -> str:
     """The headings, the texts and their tables."""
     batch = [HEADING + TEXT.rstrip(), *(line for n in GRADIENT_NOISE for line in table(n))]
-    return "\n".join([*batch, SHAPE_TEXT, *shapes(), HEAD_TEXT, *by_head()])
+    return "\n".join([*batch, MORE_TEXT, *factors(), SHAPE_TEXT, *shapes(), HEAD_TEXT, *by_head()])
 
 
 def power(size: Monomial | None) -> str:
     """A size as a cell."""
     return "0" if size is None else written(size).replace("**", "^")
+
+
+def factors() -> Iterator[str]:
+    """A line for each change and role: rates above and below B_noise, and ε under AdamW."""
+    names = ("adamw", "muon", "sgd")
+    rates = " | ".join(f"{name}: rate | below B_noise" for name in names)
+    yield from (f"| change | role | adamw: ε | {rates} |", "|---" * 9 + "|")
+    for words, grown in MORE.items():
+        scale, alike = Scale(1, 1, shapes=tuple(grown.items())), dict[tuple[str, ...], list[str]]()
+        cells: dict[str, list[str]] = {}
+        for name in names:
+            selection = Selection(optimizer=name, layer="attention,ffn-swiglu@2/8")
+            powers = batch_rule(selection)
+            for row in width_table(selection, ",".join(grown), built=True).rows:
+                if row.place.is_matrix and row.role != "tied-head" and row.rate is not None:
+                    seen = scale.ratio(share(",".join(grown), row.place))
+                    power = powers.row(row.role).rate.exponent("B")
+                    if name == "adamw":
+                        cells[row.role] = [f"{scale.ratio(row.epsilon):.3g}"]
+                    rate = scale.ratio(row.rate)
+                    cells[row.role] += [f"{rate:.3g}", f"{rate * seen**power:.3g}"]
+        for role, numbers in cells.items():
+            alike.setdefault(tuple(numbers), []).append(role)
+        for numbers, roles in alike.items():
+            yield f"| {words} | {', '.join(roles)} | {' | '.join(numbers)} |"
 
 
 def shapes() -> Iterator[str]:

@@ -373,7 +373,9 @@ def measure(verb: Verb, given: Given) -> int:
 TAKEN = ("cli.experiments:verify", "cli.deriving:export", Selection)  # export has the depth
 
 
-@command(*TAKEN, *RUN, without="across widths form base_heads format page", required="output")
+@command(
+    *TAKEN, *RUN, without="across widths form base_heads base_shape format page", required="output"
+)
 def report(verb: Verb, given: Given) -> int:
     """Derive, verify and export in one self-contained HTML page.
 

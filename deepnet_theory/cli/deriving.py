@@ -164,6 +164,10 @@ def export(
     form: Form = None,
     base: BaseLike | None = None,
     base_heads: Annotated[int | None, Option("H0", "Heads of the tuned model")] = None,
+    base_shape: Annotated[
+        str | None,
+        Option("NAME=X,…", "Other sizes of the tuned model: ffn, vocab, kv-heads, experts, top-k"),
+    ] = None,
     alignment: str = known.ALIGNMENTS[0],
     **given: Any,
 ) -> Constants:
@@ -176,8 +180,9 @@ def export(
 
     ``form`` "weights" puts α into the last matrix of each branch. ``base`` is the width, or (width,
     depth), of a smaller model that was tuned: rates, ε and decays become multiples of that model's.
-    ``base_heads`` is its number of heads where they have another width. ``alignment`` is that of
-    updates with their inputs. With the fields of
+    ``base_heads`` is its number of heads where they have another width, ``base_shape`` its other
+    sizes as ``"experts=8"``, or a third part of ``base`` as ``{"experts": 8}``. ``alignment`` is
+    that of updates with their inputs. With the fields of
     :class:`~deepnet_theory.definitions.constants.Budget` the multipliers are for another ``batch``
     or ``horizon`` (number of steps) than those of the tuned run.
 
@@ -200,6 +205,10 @@ def export(
         selection = exported.stack_of_scheme(scheme, selection)
         constants = exported.constants_of_scheme(scheme, selection, depth, form, given)
     else:
+        if base_shape is not None:
+            width, layers, *_ = base if isinstance(base, tuple) else (base, None)
+            pairs = (one.partition("=") for one in base_shape.replace(" ", "").split(","))
+            base = (width, layers, {name: size for name, _, size in pairs})
         # the constants at another depth too: those of the base model
         own, of = subject.rule, exported.constants_of
         there = partial(of, subject.answer, rule=own, form=form, sizes=given)

@@ -158,13 +158,15 @@ class Architecture:
 class Base:
     """The smaller model that constants are relative to: its width, heads, and depth by symbol.
 
-    ``depth`` is None where the constants are relative in the width alone.
+    ``depth`` is None where the constants are relative in the width alone. ``shape`` has the other
+    sizes that differ, such as ``{"experts": 8}``.
     """
 
     width: Annotated[int, COUNT]
     heads: Annotated[int, COUNT]
     depth: dict[str, Layers] | None
     alignment: str
+    shape: dict[str, Annotated[int, COUNT]] = field(default_factory=dict, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Any
 
 from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
@@ -256,7 +256,8 @@ def stack(name: str, layer: str | None = None) -> Stack:
 MAX_LAYERS = 10**6
 
 DepthLike = int | str | Sequence[int] | Mapping[str, int]
-BaseLike = int | tuple[int | None, DepthLike | None]  # a width, or a width and a depth
+# a width, (width, depth), or with other shapes (width, depth, {"experts": 8})
+BaseLike = int | tuple[int | None, DepthLike | None] | tuple[Any, Any, Mapping[str, int | str]]
 
 
 def parse_depth(depth: DepthLike | None, stack: Stack) -> dict[str, int]:

@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 from deepnet_theory.definitions.constants import Budget, Constants
 from deepnet_theory.definitions.optimizer import Optimizer, optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
-from deepnet_theory.definitions.selection import BaseLike, parse_depth, stack
+from deepnet_theory.definitions.selection import BaseLike
 from deepnet_theory.definitions.sublayer import MATRICES
 from deepnet_theory.models.applying import read_
 from deepnet_theory.models.asked import TIED, role_of, slowest
@@ -23,7 +23,7 @@ from deepnet_theory.models.factory import require_module
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.sizes.batch import with_averages
-from deepnet_theory.sizes.exported import in_budget, stepped_by
+from deepnet_theory.sizes.exported import base_of, in_budget, stepped_by
 from deepnet_theory.sizes.update import is_coupled
 
 HIDDEN, OTHER = "hidden", "other"
@@ -64,12 +64,13 @@ def parameter_groups(
     (lr·decay·θ is subtracted) or ``coupled`` (decay·θ is added to the gradient). Frozen parameters
     are left out; what no rule speaks of, such as LoRA's adapters, steps at ``lr`` as ``"other"``.
 
-    ``base``, its width or (width, depth), asks for groups relative to a base, a role each; ``lr``,
-    ``eps`` and ``weight_decay`` are then the base's. ``optimizers`` says what steps which role, as
-    ``{"hidden": "muon", "*": "adamw"}``: a role by its name, ``"hidden"`` for the matrices of the
-    branches, ``"*"`` for the rest; ``lr``, ``eps`` and ``weight_decay`` may then be mappings by
-    optimizer. The factor of the shape decides Muon's name: ``muon`` (torch's "original"),
-    ``muon-moonlight`` ("match_rms_adamw"), ``muon-spectral`` (dion's default), ``muon-plain``.
+    ``base``, its width, (width, depth) or (width, depth, ``{"experts": 8}``) with other shapes,
+    asks for groups relative to a base, a role each; ``lr``, ``eps`` and ``weight_decay`` are then
+    the base's. ``optimizers`` says what steps which role, as ``{"hidden": "muon", "*": "adamw"}``:
+    a role by its name, ``"hidden"`` for the matrices of the branches, ``"*"`` for the rest;
+    ``lr``, ``eps`` and ``weight_decay`` may then be mappings by optimizer. The factor of the shape
+    decides Muon's name: ``muon`` (torch's "original"), ``muon-moonlight`` ("match_rms_adamw"),
+    ``muon-spectral`` (dion's default), ``muon-plain``.
 
     Warns where blocks packed into one parameter have several rates, or one polar factor. Raises
     :class:`InputError` where no constants are known, or a role has no optimizer or one that cannot
@@ -203,16 +204,14 @@ def _mine(by_role: Mapping[str, str] | None, name: str) -> Callable[[Any], bool]
 
 def _based(c: Constants, base: BaseLike) -> Constants:
     """The constants relative to a base: as they are where they say so, else by the algebra."""
-    known = c.base
-    if not c.outer or known is None:
+    known, selected = c.base, c.selected
+    if not c.outer or known is None or selected is None:
         return stepped_by(c, c.optimizer, base)
-    width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
-    layers = known.depth and list(known.depth.values())
-    asked = depth and list(parse_depth(depth, stack(c.stack)).values())
-    if (width, asked) != (known.width, layers):
+    if base_of(base, known.heads, selected.the_stack, c, known.alignment) != known:
+        layers = known.depth and [*known.depth.values()]
         raise InputError(
             f"the constants are relative to a base of width {known.width} and depth "
-            f"{layers}, not to {shown(base)}"
+            f"{layers}{f', {known.shape}' * bool(known.shape)}, not to {shown(base)}"
         )
     return c
 

@@ -363,21 +363,14 @@ def of_one(count: int) -> float:
 
 
 def of_group(count: int, *, aligned: bool) -> float:
-    """What comes back to one of as many key-value heads, of a fixed number of query heads.
-
-    Aligned is an output matrix after a step along what the heads put out, which is alike in a
-    group; else it is drawn.
-    """
+    """What comes back to one of as many key-value heads, from its share of the query heads."""
     draw, readers = np.random.default_rng(0), 2 * WIDTHS[-1] // count
     signs = draw.choice((-1.0, 1.0), (DRAWS, count, 1 if aligned else readers))
     return rms(np.broadcast_to(signs, (DRAWS, count, readers)).sum(axis=-1))
 
 
 def routed(chosen: int, aligned: bool = True) -> tuple[float, float]:
-    """Of as many experts that a token takes: what comes back to one, and the size of their average.
-
-    Aligned outputs are alike, others have signs of their own.
-    """
+    """What comes back to one of as many experts of a token, and the size of their average."""
     draw = np.random.default_rng(0)
     scores = draw.normal(size=(64, 2 * WIDTHS[-1])) / 8
     gates = np.exp(scores) * (scores >= np.sort(scores)[:, [-chosen]])

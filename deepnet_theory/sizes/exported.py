@@ -17,8 +17,9 @@ Source: derived here.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -56,11 +57,14 @@ from deepnet_theory.sizes.width import (
     Point,
     Scale,
     places,
+    product,
     require_multipliers,
     require_one_rate,
     row_of,
     rule_point,
     scores,
+    share,
+    width_table,
 )
 
 Steps = Callable[[Place], bool]  # the roles that need a law, all but another optimizer's
@@ -221,18 +225,18 @@ def _stepped(
 # ---- relative to a base ----
 
 
-def base_of(
-    given: BaseLike, heads: int | None, stack: Stack, a: Architecture, alignment: str
-) -> Base:
-    """A width, or a width and a depth; None is the model's own.
+def base_of(given: BaseLike, heads: int | None, stack: Stack, c: Constants, alignment: str) -> Base:
+    """A width, (width, depth), or with other shapes a third; None is the model's own.
 
-    Without ``heads`` the base's are as wide as the model's. Raises :class:`InputError` for what
-    is none, and where heads do not fit its width.
+    Without ``heads`` the base's are as wide as the model's. With shapes and no depth it is as deep
+    as the model. Raises :class:`InputError` for what is none, and where heads do not fit its width.
     """
-    pair = given if isinstance(given, tuple | list) else (given, None)
-    width, depth = pair if len(pair) == 2 else (None, None)
+    a, parts = c.architecture, given if isinstance(given, tuple | list) else (given, None)
+    width, depth, shape = (*parts, {})[:3] if len(parts) in (2, 3) else (None, None, {})
+    if shape and depth is None:
+        depth = [part.layers for part in c.parts]
     width = a.width if width is None and depth is not None else width
-    if type(width) is not int or width < 1:
+    if type(width) is not int or width < 1 or not isinstance(shape, Mapping):
         raise InputError(
             f"the base {shown(given)} is none: give its width, or (width, depth) as (64, 4)"
         )
@@ -244,12 +248,39 @@ def base_of(
             f"{what} do not divide the base width {width}: give a multiple of {k}, or the "
             "base's own number of heads (--base-heads, base_heads)"
         )
-    if a.kv_heads and a.kv_heads * count % a.heads:
+    own = shapes_of(stack, a, width, count)
+    for name, size in shape.items():
+        if name not in own:
+            raise unknown("base shape", name, own)
+        if not str(size).isdecimal() or not int(size):
+            raise InputError(f"the base shape {name}={size} is none, as {name}={own[name]:g} is")
+    if a.kv_heads and "kv-heads" not in shape and a.kv_heads * count % a.heads:
         raise InputError(
             f"{a.kv_heads} key and value heads of {a.heads} are no whole number of the "
             f"base's {count}"
         )
-    return Base(width, count, None if depth is None else parse_depth(depth, stack), alignment)
+    layers = None if depth is None else parse_depth(depth, stack)
+    return Base(width, count, layers, alignment, {name: int(n) for name, n in shape.items()})
+
+
+def shapes_of(stack: Stack, a: Architecture, width: int, heads: int) -> dict[str, float]:
+    """The sizes that a base may have otherwise, as it has them at its width and heads."""
+    kv_heads = (a.kv_heads or a.heads) * heads / a.heads
+    sizes = {"ffn": a.ffn_ratio * width, "vocab": a.vocab, "kv-heads": kv_heads}
+    for mixture in (s for s in stack.sublayers if s.experts > 1):
+        sizes |= {"experts": mixture.experts, "top-k": mixture.chosen}
+    return sizes
+
+
+def scale_of(base: Base, stack: Stack, c: Constants) -> Scale:
+    """The model of constants over the base."""
+    own = shapes_of(stack, c.architecture, base.width, base.heads)
+    shapes = tuple((name, own[name] / size) for name, size in base.shape.items())
+    scale = Scale(c.architecture.width, base.width, shapes=shapes)
+    if base.depth is None:
+        return scale
+    depth = zip(base.depth, (p.layers for p in c.parts), strict=True)
+    return replace(scale, depth=tuple(depth), base_depth=tuple(base.depth.items()))
 
 
 def on_base(
@@ -267,12 +298,12 @@ def on_base(
     rates, and where the form has no place for a multiplier.
     """
     a, at_base = c.architecture, list[Constants]()
-    smaller = base_of(base, heads, selection.the_stack, a, alignment)
-    scale = Scale(a.width, smaller.width)
+    smaller = base_of(base, heads, selection.the_stack, c, alignment)
+    scale = scale_of(smaller, selection.the_stack, c)
     if smaller.depth is not None:
-        depth = zip(smaller.depth, (p.layers for p in c.parts), strict=True)
-        scale = replace(scale, depth=tuple(depth), base_depth=tuple(smaller.depth.items()))
         at_base.append(at_depth(smaller.depth))
+    if "experts" in smaller.shape and c.origin["row"] != "own":
+        _require_one_start(selection, smaller.shape["experts"])
     point = builder_point(selection, alignment, c.form, a.tied_head)
     # 1/√k at the base, and what the conditions ask for from there on
     power = (scores(alignment) * K**HALF).exponent("k")
@@ -282,28 +313,50 @@ def on_base(
             "the head size differs from the base's, so that the scores need a multiplier, which "
             "the form 'weights' leaves out; keep the head size, or take the form 'forward'"
         )
-    rows = [row_of(p, point, selection, alignment) for p in places(selection) if p.sublayer]
+    shapes = ",".join(smaller.shape)
+    others = width_table(selection, shapes, alignment, c.form, built=True).rows if shapes else ()
+    known = {row.place.known: row for row in others}
+
+    def shaped(row: ParameterRow) -> ParameterRow:
+        return product(row, known[at]) if (at := row.place.known) in known else row
+
+    rows = [shaped(row_of(p, point, selection, alignment)) for p in places(selection) if p.sublayer]
     outer = _outer_rows(selection, point, alignment, a, stepped)
+    outer = {name: shaped(row) for name, row in outer.items()}
     _require_laws((*rows, *outer.values()), a, stepped)
     eta = c.eta / math.prod(k.eta for k in at_base)
     times = partial(_times, scale.ratio, is_coupled(selection.the_optimizer))
+    # Xavier's size of a (vocab, width) matrix is no power of the width
+    fans = (a.width + a.vocab) / (smaller.width + smaller.shape.get("vocab", a.vocab))
+    outside = partial(_outside, scale, fans, eta)
     scaled = replace(
         c,
         eta=eta,
         parts=_parts(times, rows, c, *at_base),
         head_multiplier=scale.ratio(point.multipliers["head"]),
         scores=of_scores,
-        outer={name: times(row, _outside(row, scale, a, eta)) for name, row in outer.items()},
+        outer={name: times(row, outside(row)) for name, row in outer.items()},
         origin={
             **c.origin,
             "rows": {
                 name: f"{words}; rates over a base: {scale.words}"
                 for name, words in c.origin["rows"].items()
             },
-            "base": asdict(smaller),
+            "base": written(smaller),
         },
     )
     return replace(scaled, condition=_condition(scaled))
+
+
+def _require_one_start(selection: Selection, experts: int) -> None:
+    """Refuse a rule that has another α and β at the base's number of experts."""
+    at_base = replace(selection, layer=re.sub(r"/\d+", f"/{experts}", selection.layer or ""))
+    one, other = ([(e.alpha, e.beta) for e in Answer(s).rule.entries] for s in (selection, at_base))
+    if one != other:
+        raise Refusal(
+            f"the rule for {selection.placement} under {selection.the_optimizer.name} has another "
+            f"alpha and beta at {experts} experts, so that no learning rates relate the two models"
+        )
 
 
 def builder_point(selection: Selection, alignment: str, form: str, tied: bool) -> Point:
@@ -384,12 +437,10 @@ def _parts(
     return tuple(replace(part, sublayers=tuple(own)) for part, own in pairs)
 
 
-def _outside(row: ParameterRow, scale: Scale, a: Architecture, eta: float) -> ParameterConstants:
+def _outside(scale: Scale, fans: float, eta: float, row: ParameterRow) -> ParameterConstants:
     """What a parameter outside the stack starts with; its decay keeps the share of a step."""
     gain = 0.0 if row.init is None else 1.0
     if row.role == "head" and row.init is not None:
-        # Xavier's size of a (vocab, width) matrix is no power of the width
-        fans = (a.width + a.vocab) / (scale.base_width + a.vocab)
         gain = scale.ratio(row.init) * math.sqrt(fans)
     return ParameterConstants(gain, weight_decay=row.place.is_matrix / eta)
 
@@ -449,10 +500,12 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
         raise InputError(f"the constants {has}: export them again with the ones you want")
     warning, condition = _told(c, budget)
     c = replace(c, budget=budget, warning=warning, condition=condition)
-    if budget.times == budget.steps == 1:
+    base = c.base if budget.batch else None
+    scale = base and base.shape and scale_of(base, selection.the_stack, c)
+    if budget.times == budget.steps == 1 and not scale:
         return c
     rows = tuple(ParameterRow(place, None) for place in places(selection))
-    if budget.times != 1:
+    if budget.times != 1 or scale:
         rows = batch_rule(selection).rows
     _require_laws(rows, c.architecture, stepped)
     roles = {row.role: row for row in reversed(rows)}
@@ -461,8 +514,10 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
     def times(row: ParameterRow, model: ParameterConstants) -> ParameterConstants:
         if row.place.kind is Role.KEY_BIAS:  # whose gradient is 0, packed with a query's or not
             row = roles["query-bias"]
-        own = _times(lambda size: budget.times ** float(size.exponent("B")), coupled, row, model)
-        decay = own.weight_decay / (budget.times * budget.steps)
+        seen = share(",".join(base.shape), row.place) if base and scale else ONE
+        samples = budget.times * (scale.ratio(seen) if scale else 1)
+        own = _times(lambda size: samples ** float(size.exponent("B")), coupled, row, model)
+        decay = own.weight_decay / (samples * budget.steps)
         return replace(own, weight_decay=decay, memory=1 / budget.steps)
 
     outer = {
@@ -543,7 +598,8 @@ def stepped_by(
     selected, recorded = c.selected, c.base if c.outer else None
     heads, alignment = None, FULL
     if recorded is not None:
-        base = (recorded.width, recorded.depth and [*recorded.depth.values()])
+        depth = recorded.depth and [*recorded.depth.values()]
+        base = (recorded.width, depth, recorded.shape)
         heads, alignment = recorded.heads, recorded.alignment
 
     def made(answer: Answer, base: BaseLike | None, *stepped: Steps) -> Constants:

@@ -183,10 +183,8 @@ _STARTS_SMALL = (
 _PREMISES = {
     "heads": "h heads of one size, queries, keys and values alike, in a stream of one width",
     "head-size": "heads of k entries, as many as before, in a stream of one width",
-    "kv-heads": (
-        "G key and value heads, each read by its share of the query heads, whose number stays; "
-        "these attend alike where updates are aligned"
-    ),
+    "kv-heads": "G key and value heads, each read by its share of the query heads, which stay as "
+    "many, and attend alike where updates are aligned",
     "ffn": "m hidden units, also of each expert, in a stream of one width",
     "vocab": "every token is as frequent as any other, and many times in a batch",
     "experts": (
@@ -194,9 +192,8 @@ _PREMISES = {
         "its gradient is as large as its share of them; gates add up to one, whatever their number"
     ),
     "top-k": (
-        "a token takes K experts of a fixed number; gates add up to one, so that their outputs are "
-        "averaged. At the start these are independent, and the average falls as K**(-1/2), which "
-        "alignment none makes up for"
+        "a token takes K experts of a fixed number; gates add up to one. At the start outputs are "
+        "independent, and their average falls as K**(-1/2), which alignment none makes up for"
     ),
     "rank": (
         "W + B*A, W frozen; B starts at 0. A's gradient, rate and epsilon are those after the "
@@ -375,12 +372,14 @@ def share(across: str, place: Place) -> Monomial:
 
 
 def sent_back(across: str, place: Place, point: Point) -> Monomial | None:
-    """δ where a role sees a share of the tokens; None where all see all tokens."""
-    if across != "top-k":
-        return share(across, place) if across in SHARED else None
+    """δ behind what reads a role, and of its share of the tokens; None where it is 1/n."""
+    if across in ("vocab", "experts"):
+        return share(across, place)
+    last = role_name(sublayer(place.sublayer).last) if place.sublayer else place.role
+    if place.role != last and across in (*_INNER, "top-k"):
+        return point.inits[last]
     # K times as many tokens, each weighed by 1/K
-    last = role_name(sublayer(place.sublayer).last)
-    return ONE / point.multipliers[last] if place.role == last else point.inits[last]
+    return ONE / point.multipliers[last] if across == "top-k" else None
 
 
 def require_multipliers(c: Monomial, form: str) -> str | None:
@@ -429,26 +428,31 @@ def _tied(
 
 
 def width_table(
-    selection: Selection, across: str = "width", alignment: str = FULL, form: str = FORWARD
+    selection: Selection,
+    across: str = "width",
+    alignment: str = FULL,
+    form: str = FORWARD,
+    built: bool = False,
 ) -> WidthTable:
     """The table of a selection in width, in width and depth ("both"), in another shape or a list.
 
     Of several dimensions each role has the product of its rows. With the rank of an adapter the
-    width has the adapter's rows too. Raises :class:`Refusal` where no role has a rate, or the depth
-    has no rule.
+    width has the adapter's rows too. ``built`` is of shapes, where matrices start with entries of
+    size n**(-1/2), n the inputs that grow, as models are built. Raises :class:`Refusal` where no
+    role has a rate, or the depth has no rule.
     """
     for what, value, valid in (("alignment", alignment, ALIGNMENTS), ("form", form, FORMS)):
         if value not in valid:
             raise unknown(what, value, valid)
     table, rows = WidthTable(selection, across, alignment, form, ()), dict[Known, ParameterRow]()
     for dimension in sorted(table.dimensions, key="depth".__eq__):  # the place of the width stays
-        for row in _rows(table, dimension):
+        for row in _rows(table, dimension, built):
             before = rows.get(row.place.known)
-            rows[row.place.known] = _product(before, row) if before else row
+            rows[row.place.known] = product(before, row) if before else row
     return replace(table, rows=tuple(rows.values()))
 
 
-def _rows(table: WidthTable, across: str) -> Iterator[ParameterRow]:
+def _rows(table: WidthTable, across: str, built: bool) -> Iterator[ParameterRow]:
     """The rows of one dimension, in powers of its own symbol."""
     selection, alignment, form = table.selection, table.alignment, table.form
     if across == "depth":
@@ -461,6 +465,9 @@ def _rows(table: WidthTable, across: str) -> Iterator[ParameterRow]:
             "and top-k a layer such as attention,ffn-swiglu@2/8"
         )
     point = rule_point({place.role: place for place in everywhere}, alignment, form)
+    if built:
+        starts = {p.role: None if p.starts_at_zero else p.shape[0] ** -HALF for p in everywhere}
+        point = replace(point, inits=starts)
     rows = [
         _tied(p, point, selection, alignment, form)
         if p.role == TIED and p.is_table
@@ -493,24 +500,27 @@ def _in_depth(selection: Selection, form: str) -> Iterator[ParameterRow]:
         yield ParameterRow(place, **own)
 
 
-def _product(one: ParameterRow, other: ParameterRow) -> ParameterRow:
+def product(one: ParameterRow, other: ParameterRow) -> ParameterRow:
+    """What a role takes in two dimensions."""
     pairs = ((name, getattr(one, name), getattr(other, name)) for name in NUMBERS)
     values: dict[str, Any] = {name: a * b if a and b else None for name, a, b in pairs}
-    share, refused = one.share or other.share, one.refused or other.refused
-    return replace(one, **values, share=share, refused=refused)
+    for name in ("share", "refused", "coupled_refused"):
+        values[name] = getattr(one, name) or getattr(other, name)
+    return replace(one, **values)
 
 
 @dataclass(frozen=True)
 class Scale:
     """A model and the smaller one that its numbers are multiples of: widths, and depths by symbol.
 
-    Raises :class:`InputError` where the base is the larger.
+    ``shapes`` are others over the base's. Raises :class:`InputError` where the base is the larger.
     """
 
     width: int
     base_width: int
     depth: tuple[tuple[str, int], ...] = ()
     base_depth: tuple[tuple[str, int], ...] = ()
+    shapes: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         for name, size, base in self._pairs:
@@ -524,15 +534,17 @@ class Scale:
         return [("width", self.width, self.base_width), *depth]
 
     def ratio(self, size: Monomial) -> float:
-        """What a size in d, N and M multiplies the base's own by; numbers cancel."""
+        """What a size in d, N, M and shapes multiplies the base's own by; numbers cancel."""
         ratios = {name: own / base for name, own, base in self._pairs}
+        ratios |= {SHAPES[name]: times for name, times in self.shapes}
         ratios["d"] = ratios.pop("width")
         powers = size.without_number.items
         return float(math.prod(ratios[symbol] ** float(power) for symbol, power in powers))
 
     @property
     def words(self) -> str:
-        return ", ".join(f"{name} {size} from {base}" for name, size, base in self._pairs)
+        pairs = (f"{name} {size} from {base}" for name, size, base in self._pairs)
+        return ", ".join((*pairs, *(f"{name} times {by:.4g}" for name, by in self.shapes)))
 
 
 # ---- what the conditions force ----

@@ -109,6 +109,7 @@ def _about(c: Constants) -> str:
     base = f", over a base of width {c.base.width}" if c.base else ""
     if c.base and c.base.depth:
         base += f" and depth {', '.join(map(str, c.base.depth.values()))}"
+    base += "".join(f", {name} {size}" for name, size in (c.base.shape if c.base else {}).items())
     return f"{c.placement} under {c.optimizer}, {layers}{base}; deepnet-theory {__version__}"
 
 

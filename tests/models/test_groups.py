@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from generated import Model, sentence, tokens
 from torch import nn
 from torch.optim import lr_scheduler as schedules
 from written_models import GPT, HEADS, VOCAB, Llama, train
@@ -310,3 +311,30 @@ def test_a_trainers_own_optimizer_after_apply_is_warned_of_at_its_first_step():
                 optimizer.step()
             lost = [w for w in told if "at one learning rate" in str(w.message)]
             assert bool(lost) is (warned and first)
+
+
+@pytest.mark.parametrize("way", ["apart", "stacked"])
+def test_experts_of_a_base_with_half_as_many_have_half_the_epsilon(way):
+    """In the groups of a model that took the constants, of one that is read, and of a hybrid."""
+    said = sentence(3, feed="ffn@2/4", experts=way, placement="pre-ln", stack="decoder", tied=False)
+    select = dt.Selection("adamw", **said.select)
+    sizes = {"width": 16, "heads": 2, "vocab": 23, "bias": said["bias"], "tied_head": said["tied"]}
+    plain, half = (
+        dt.export(select, 2, base=(16, 2, shapes), **sizes)
+        for shapes in ({"experts": 4}, {"experts": 2})
+    )
+    for hybrid in (None, {"hidden": "lamb", "*": "adamw"}):
+        over = []
+        for constants in (plain, half):
+            model = Model(said)
+            if hybrid is None:
+                dt.apply_(model, constants, inputs=tokens())
+            groups = parameter_groups(
+                model, 1.0, eps=1.0, constants=constants, optimizers=hybrid, inputs=tokens()
+            )
+            over.append({(g["name"], g["optimizer"]): (g["lr"], g["eps"]) for g in groups})
+        same, other = over
+        assert same.keys() == other.keys()
+        for (name, of), (rate, epsilon) in same.items():
+            routed = name.split("/")[1].startswith(("fc", "router"))
+            assert other[name, of] == pytest.approx((rate, epsilon / (1 + routed))), name

@@ -111,6 +111,9 @@ def test_a_base_of_the_same_size_changes_nothing(optimizer, form):
         ({"base_heads": 2}, "base_heads was given without a base width"),
         ({"base": 32, "alignment": "half"}, "unknown alignment 'half'"),
         ({"base": 16, "kv_heads": 3}, "3 key and value heads of 6 are no whole number"),
+        ({"base": (32, 6, {"width": 4})}, "unknown base shape 'width'; valid are: ffn, vocab, kv-"),
+        ({"base_shape": "vocab"}, "the base shape vocab= is none, as vocab=32 is"),
+        ({"base_shape": "vocab=0"}, "the base shape vocab=0 is none"),
     ],
     ids=str,
 )
@@ -230,3 +233,81 @@ def test_a_router_over_a_base_steps_from_the_size_that_it_is_built_with():
     constants = dt.export("lamb", depth=8, base=(64, 8), **given)
     (ffn,) = (s for s in constants.parts[0].sublayers if s.kind == "ffn-swiglu@2/8")
     assert ffn.parameters["router"].rate == pytest.approx(0.5)
+
+
+SHAPED = {"layer": "attention,ffn-swiglu@4/16", "placement": "pre-ln", "kv_heads": 2}
+
+
+def in_shape(optimizer, alignment="full", **shape):
+    """The model over a base that differs in a shape, and over one that differs in nothing."""
+    given = {**SHAPED, **SIZES, "alignment": alignment}
+    return [dt.export(optimizer, 6, base=(96, 6, s), **given) for s in (shape, {"vocab": 32})]
+
+
+def ratios(one, other):
+    """Of what steps otherwise, by role: the ratio of rate, ε and decay."""
+    found = {}
+    for place, row in stepped_in(one).items():
+        pairs = [[getattr(r, k) for k in KNOBS[1:]] for r in (row, stepped_in(other)[place])]
+        found[place] = tuple(a / b if b else 1.0 for a, b in zip(*pairs, strict=True))
+    return {place: found[place] for place in found if found[place] != pytest.approx((1, 1, 1))}
+
+
+def stepped_in(c):
+    sublayers = (s for part in c.parts for s in part.sublayers)
+    inside = {name: row for s in sublayers for name, row in s.parameters.items()}
+    return inside | c.outer
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lamb", "muon"])
+@pytest.mark.parametrize(
+    ("shape", "alignment"),  # hidden units start as they are built, which is alignment none
+    [("experts", "full"), ("top-k", "full"), ("kv-heads", "full"), ("vocab", "full"),
+     ("ffn", "none")],
+)  # fmt: skip
+def test_twice_a_shape_changes_what_the_table_says_and_nothing_else(optimizer, shape, alignment):
+    own = {"experts": 16, "top-k": 4, "kv-heads": 2, "vocab": 32, "ffn": 384}[shape]
+    found = ratios(*in_shape(optimizer, alignment, **{shape: own // 2}))
+    select = Selection(optimizer=optimizer, layer=SHAPED["layer"], placement="pre-ln")
+    scale, asked = Scale(1, 1, shapes=((shape, 2.0),)), {}
+    for row in width_table(select, shape, alignment).rows:
+        decay = row.coupled_decay if optimizer in COUPLED else row.decay
+        sizes = row.rate, row.epsilon, decay if row.place.is_matrix else None
+        asked[row.place.parameter] = tuple(scale.ratio(size or ONE) for size in sizes)
+    asked |= {"embedding": asked["token_embedding"]} if shape == "vocab" else {}
+    changed = {name: by for name, by in asked.items() if by != (1, 1, 1)}
+    changed.pop("tied_head", None), changed.pop("head_bias", None)  # which this model has not
+    assert found.keys() == changed.keys()
+    assert all(found[name] == pytest.approx(changed[name]) for name in found)
+
+
+def test_a_base_of_the_same_shapes_changes_nothing():
+    one, plain = in_shape("adamw", **{"experts": 16, "top-k": 4, "kv-heads": 2, "ffn": 384})
+    assert numbers(one) == numbers(plain)
+    assert all(row.rate == row.epsilon == 1 for row in stepped_in(one).values())
+
+
+@pytest.mark.parametrize(("optimizer", "power"), [("adamw", 0.5), ("sgd", 1.0)])
+def test_in_a_noisy_batch_experts_step_for_their_share_of_the_tokens(optimizer, power):
+    """A quarter of the share, at the same batch: its root besides under Adam, itself under SGD."""
+    given = {**SHAPED, **SIZES}
+    bases = ({"experts": 8, "top-k": 8}, {"experts": 16, "top-k": 4})
+    still, noisy = (
+        ratios(*(dt.export(optimizer, 6, base=(96, 6, s), **given, **run) for s in bases))
+        for run in ({}, {"batch": 64, "base_batch": 64})
+    )
+    for name in ("up", "down", "router"):
+        rate, _, decay = still.get(name, (1.0, 1.0, 1.0))
+        assert noisy[name][0] == pytest.approx(rate * 0.25**power)
+        assert noisy[name][2] == pytest.approx(decay * 0.25**-power)
+
+
+def test_experts_that_the_rule_starts_at_another_size_are_refused():
+    with pytest.raises(Refusal, match="another alpha and beta at 8 experts"):
+        dt.export("sgd", 6, base=(96, 6, {"experts": 8}), layer=SHAPED["layer"], **SIZES)
+
+
+def test_shapes_of_a_base_stay_under_another_optimizer():
+    c, _ = in_shape("adamw", experts=8)
+    again = stepped_by(c, "lamb")
+    assert again.base == c.base and ratios(again, in_shape("lamb", experts=8)[0]) == {}
