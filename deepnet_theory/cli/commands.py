@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -22,6 +23,7 @@ from deepnet_theory.definitions.files import require_writable
 from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.record import Measurement, Option, require_valid, taken
 from deepnet_theory.definitions.selection import Selection, parse_depth
+from deepnet_theory.report import text as terminal
 
 Composer = Callable[[Any], Any]  # of a document, or of a text
 T = TypeVar("T")
@@ -82,25 +84,22 @@ class Show:
 
         What is printed reaches the screen where saving fails, too.
         """
-        from deepnet_theory.report import text as terminal
         from deepnet_theory.report.formatters import composed, page
 
-        whole = not getattr(result, "stopped", "")
+        whole, compose = not getattr(result, "stopped", ""), page_of or composed
         if self.verbose and not self.quiet:
             say(f"{type(result).__name__}: {getattr(result, 'verdict', 'done')}")
         match self.format:
             case "json":
                 print(result.to_json())
             case "junit" | "github":
-                from deepnet_theory.report import integration
-
-                print(getattr(integration, self.format)(result))
+                print(
+                    getattr(import_module("deepnet_theory.report.integration"), self.format)(result)
+                )
             case "latex":
-                from deepnet_theory.report.latex import latex
-
-                print(latex((page_of or composed)(result)))
+                print(import_module("deepnet_theory.report.latex").latex(compose(result)))
             case _:
-                document = (page_of or composed)(result)
+                document = compose(result)
                 shown = document if isinstance(document, str) else terminal.text(document)
                 print(terminal.coloured(shown) if shows_colour(sys.stdout) else shown)
         if whole or getattr(result, "begun", True):
@@ -156,7 +155,6 @@ def measured(verb: Verb, given: Given, **shown: Any) -> int:
     from deepnet_theory.cli.deriving import refuse
     from deepnet_theory.processes.cluster import cluster as workers_of
     from deepnet_theory.processes.keep import cache_of
-    from deepnet_theory.report.text import live
 
     show, place = group(given, Show), group(given, Workplace)
     if place.no_cache:
@@ -167,13 +165,13 @@ def measured(verb: Verb, given: Given, **shown: Any) -> int:
     elsewhere = nullcontext() if place.cluster is None else workers_of(place.cluster, say)
     with elsewhere as executor:
         work = {"processes": place.processes, "executor": executor, "cache": kept}
-        result = verb(**given, **live(show.quiet), **work)
+        result = verb(**given, **terminal.live(show.quiet), **work)
     if kept is not None and not show.quiet:
         if kept.trouble:
             say(f"warning: {kept.trouble}")
         if kept.taken:
-            said = f"{kept.taken} of {kept.asked} results came from the cache"
-            say(f"{said}; --no-cache measures again")
+            came = f"{kept.taken} of {kept.asked} results came from the cache"
+            say(f"{came}; --no-cache measures again")
     if kept is not None and (stopped := getattr(result, "stopped", "")) and not kept.trouble:
         say(f"{stopped}: the same command continues; finished work is kept in {kept.folder}")
     return show.result(result, **shown)
@@ -199,6 +197,7 @@ def derive(verb: Verb, given: Given) -> int:
     """
     from deepnet_theory.cli.deriving import refuse, selection_of, subject_of
     from deepnet_theory.report.formatters import composed
+    from deepnet_theory.report.rule import section
     from deepnet_theory.sizes.answer import compare_closures
 
     show = group(given, ShowDerivation)
@@ -206,11 +205,11 @@ def derive(verb: Verb, given: Given) -> int:
     if "scheme" in given:
         from deepnet_theory.sizes.exponents import judge
 
-        subject = subject_of(None, given)
-        assert subject.scheme is not None
+        answer, _, scheme = subject_of(None, given)
+        assert scheme is not None
         others = {**given, **parts, "steps": show.steps or None}
         refuse(others, "with a scheme, which is judged as one table in every depth")
-        return show.result(judge(subject.scheme, subject.answer.selection.the_optimizer))
+        return show.result(judge(scheme, answer.selection.the_optimizer))
     if given.get("across", "depth") != "depth":
         refuse(parts, f"with across {given['across']}, which has one table")
     if show.compare_closures:
@@ -218,12 +217,9 @@ def derive(verb: Verb, given: Given) -> int:
         selection = selection_of(None, given)
         at = {} if depth is None else parse_depth(depth, selection.the_stack)
         return show.result(compare_closures(selection, tuple(at.items())))
-    result = verb(**given)
-    if show.section is None:
-        return show.result(result, partial(composed, proof=show.steps))
-    from deepnet_theory.report.rule import section  # with SymPy: unknown names are refused before
-
-    return show.result(result, partial(section, name=show.section))
+    if show.section is not None:
+        return show.result(verb(**given), partial(section, name=show.section))
+    return show.result(verb(**given), partial(composed, proof=show.steps))
 
 
 @command("cli.experiments:verify", *SELECT, *RUN, without="page")
@@ -383,17 +379,17 @@ def report(verb: Verb, given: Given) -> int:
         report --optimizer sgd -o report.html
         report --optimizer adam --depth 999 -o report.html
     """
-    from deepnet_theory.cli import deriving
+    from deepnet_theory.cli.deriving import derived, export, subject_of
     from deepnet_theory.report.html import page
     from deepnet_theory.report.one_page import document
 
-    derivation = deriving.derived(deriving.subject_of(None, given).answer)
+    derivation = derived(subject_of(None, given).answer)
     depth, typed = given.pop("depth", None), shlex.join(["deepnet-theory", *sys.argv[1:]])
     at = None if depth is None else parse_depth(depth, derivation.selection.the_stack)
 
     def saved(found: Any) -> str:
         layers = at or dict(found.points[-1].at)
-        constants = deriving.export(derivation, layers)
+        constants = export(derivation, layers)
         return page(document(derivation.at(**layers), found, constants, typed))
 
     return measured(verb, {**given, "derivation": derivation}, saved=saved)
@@ -411,10 +407,8 @@ def audit(verb: Verb, given: Given) -> int:
         audit mine.py:make --optimizer adamw --noise --batch 64
         audit mine.py:make --scheme gpt-2 --format github
     """
-    from deepnet_theory.report.text import live
-
     show = group(given, ShowAudit)
-    return show.result(verb(**given, **live(show.quiet)))
+    return show.result(verb(**given, **terminal.live(show.quiet)))
 
 
 @command("cli.listing:listing", Show, without="output page", argument="[what]")
@@ -431,9 +425,10 @@ def list_(verb: Verb, given: Given) -> int:
     from deepnet_theory.cli.listing import text
 
     show, what = group(given, Show), given.get("what", "kinds").lower()
-    data = {"schema": "deepnet-theory/list/1", "list": what, what: verb(what)}
+    rows = verb(what)
+    data = {"schema": "deepnet-theory/list/1", "list": what, what: rows}
     as_json = show.format == "json"
-    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text(data[what]))
+    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text(rows))
     return 0
 
 

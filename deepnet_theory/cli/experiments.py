@@ -56,9 +56,7 @@ def settings_and_work(given: Given) -> tuple[Settings, Work]:
 
 
 def predict_update(
-    derivation: Derivation | Selection | str | None = None,
-    depths: Depths = None,
-    **given: Any,
+    derivation: Derivation | Selection | str | None = None, depths: Depths = None, **given: Any
 ) -> Result:
     r"""Predict :math:`\|\Delta F\|/\eta` per token in absolute size, at any depth.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.definitions.sublayer import norms, sublayers
-from deepnet_theory.report.text import page_columns
+from deepnet_theory.report.text import INDENT, folded
 
 Row = dict[str, Any]
 
@@ -69,11 +68,5 @@ def text(rows: Iterable[Row]) -> str:
             shown = ", ".join(value) if isinstance(value, list) else value
             if key != "name" and shown:
                 label = "" if key in ("summary", "statement", "names") else f"{key}: "
-                lines += textwrap.wrap(
-                    f"{label}{shown}",
-                    page_columns(),
-                    initial_indent="    ",
-                    subsequent_indent="      ",
-                    break_on_hyphens=False,
-                )
+                lines += folded(f"{label}{shown}", INDENT, first="    ")
     return "\n".join(lines)

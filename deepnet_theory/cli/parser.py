@@ -111,14 +111,15 @@ def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Gr
         context_settings=how,
     )
     click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")(group)
-    for name, one in commands.items():
-        settings = one.settings if words[:1] == [name] else {}
+    called = {name: one for name, one in commands.items() if words[:1] == [name]}
+    for name, one in (called or commands).items():
+        settings = one.settings if called else {}
         options = [option(s, s.name in one.required.split()) for s in settings.values()]
         params = [*_arguments(one), *sorted(options, key=lambda option: not option.required)]
         about, examples = one.about
         texts: Any = {"short_help": about.partition("\n")[0], "epilog": _epilog(examples)}
-        called = partial(_called, one)
-        group.add_command(click.Command(name, callback=called, params=params, help=about, **texts))
+        run = partial(_called, one)
+        group.add_command(click.Command(name, callback=run, params=params, help=about, **texts))
     return group
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deepnet_theory.definitions.audit import REMARK
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.document import number
+from deepnet_theory.report.document import interval, number
 from deepnet_theory.report.experiment import noise_table
 
 if TYPE_CHECKING:
@@ -42,27 +42,25 @@ def answer(audit: Audit) -> tuple[Verdict, str]:
     alike = len({s.equation for s in audit.reading.sublayers}) == 1
     nameless = "of a placement that has no name here" if alike else audit.reading.said_ways()
     placement = audit.placement or nameless
-    held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
+    held = f"{audit.against} ({audit.detail})"
     if audit.growth:
         judged = f"Implemented as published ({audit.follows}). {audit.growth}: not stable in depth"
     elif audit.verdict is Verdict.SUPPORTED:
-        also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
+        also = f"; so do {', '.join(audit.alike)}" * bool(audit.alike)
         judged = f"It follows {held}{also}"
     elif audit.against is None:
-        why = f": {audit.refusal}" if audit.refusal else ""
-        judged = f"It was compared with no rule{why}"
+        judged = f"It was compared with no rule{f': {audit.refusal}' * bool(audit.refusal)}"
     elif audit.verdict is Verdict.UNDECIDED:
         judged = f"What was understood follows {held}"
     else:
-        moved = ""
+        nearest = "rule" if audit.optimizer else "scheme or rule (no optimizer was given)"
+        of = f"the nearest {nearest}, " * (not audit.scheme)
+        count = len(audit.differences)
+        judged = f"{count} difference{'s' * (count > 1)} from {of}{held}"
         if audit.effect is not None:
-            ends = (number(end, ".3g") for end in (audit.effect_low, audit.effect_high))
-            times = f"{number(audit.effect, '.3g')} times ({' to '.join(ends)})"
-            moved = f"; measured, one update changes the output {times} as much as on a fixed copy"
-        what = "" if audit.scheme else "the nearest rule, "
-        if audit.optimizer is None and not audit.scheme:
-            what = "the nearest scheme or rule (no optimizer was given), "
-        judged = f"{count} difference{'s' * (count > 1)} from {what}{held}{moved}"
+            ends = interval(audit.effect_low, audit.effect_high, ".3g")
+            times = f"{number(audit.effect, '.3g')} times ({ends}) as much as on a fixed copy"
+            judged += f"; measured, one update changes the output {times}"
     return audit.verdict, f": {judged}. The model: {placement}, {layers}."
 
 
@@ -80,11 +78,10 @@ def not_understood(audit: Audit) -> Iterator[str]:
         if s.why:
             alike.setdefault((s.stack, sub(r"\d+", "#", s.why)), []).append(s.why)
     for (stack, _), whys in alike.items():
-        times = f", {len(whys)} branches" if len(whys) > 1 else ""
-        yield f"In the {stack}{times}: {whys[0]}."
+        yield f"In the {stack}{f', {len(whys)} branches' * (len(whys) > 1)}: {whys[0]}."
     understood = {m.where for s in audit.reading.sublayers if s.why for m in s.matrices}
     if strange := [where for where in audit.reading.strange if where not in understood]:
-        more = f" and {len(strange) - FIRST} more" if len(strange) > FIRST else ""
+        more = f" and {len(strange) - FIRST} more" * (len(strange) > FIRST)
         yield f"The role of {', '.join(strange[:FIRST])}{more}; in Python, roles={{…}} names it."
 
 

@@ -51,10 +51,7 @@ def _numbers(constants: Constants) -> Iterator[doc.Block]:
 
 
 def document(
-    derivation: Derivation,
-    verification: Result,
-    constants: Constants,
-    command: str = "",
+    derivation: Derivation, verification: Result, constants: Constants, command: str = ""
 ) -> doc.Document:
     """Everything on one page; ``command`` is the way to make it again."""
     v, row = verification, constants.origin.get("row")

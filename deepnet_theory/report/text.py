@@ -41,7 +41,7 @@ def text(document: doc.Document) -> str:
 
 def _blocks(document: doc.Document, level: int) -> Iterator[str]:
     """Each block as one text; the steps of a derivation stand close, below a bare title."""
-    title = _folded(plain(document.title))
+    title = folded(plain(document.title))
     body = [block for block in document.body if block]
     if steps := [block for block in body if isinstance(block, doc.Proposition)]:
         yield "\n".join((*title, *(line for step in steps for line in _equation(step))))
@@ -56,7 +56,7 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
             case doc.Listing():
                 yield textwrap.indent(block.text.rstrip(), " " * GAP)
             case str() | tuple() | doc.Formula():
-                yield "\n".join(_folded(plain(block)))
+                yield "\n".join(folded(plain(block)))
 
 
 def plain(words: doc.Words) -> str:
@@ -64,7 +64,7 @@ def plain(words: doc.Words) -> str:
     return doc.raised(doc.lettered(doc.joined(words, str, "{}", str)))
 
 
-def _folded(words: str, indent: int = 0, first: str | None = None) -> list[str]:
+def folded(words: str, indent: int = 0, first: str | None = None) -> list[str]:
     """Words folded to the page, ``indent`` deep; the first line begins with ``first``."""
     space = " " * indent
     return textwrap.wrap(
@@ -90,7 +90,7 @@ def _equation(step: doc.Proposition) -> Iterator[str]:
         line, reason = line + " " * INDENT + reason, ""
     yield (line.ljust(room) + step.verdict).rstrip()
     yield from (" " * INDENT + other for other in more)
-    yield from _folded(reason, INDENT)
+    yield from folded(reason, INDENT)
 
 
 def _table(table: doc.Table) -> Iterator[str]:
@@ -109,12 +109,12 @@ def _table(table: doc.Table) -> Iterator[str]:
                 cell = row[i].rjust(widths[i]) if i in table.numbers else row[i].ljust(widths[i])
                 line += cell + " " * GAP
             if beside:
-                yield from _folded(row[table.sentences[0]] or "-", used, first=line)
+                yield from folded(row[table.sentences[0]] or "-", used, first=line)
                 continue
-            yield from _folded(line.rstrip(), INDENT, first="")
+            yield from folded(line.rstrip(), INDENT, first="")
             if number and chosen[-1] == aligned[-1]:
                 for i in table.sentences:
-                    yield from _folded(row[i], INDENT)
+                    yield from folded(row[i], INDENT)
 
 
 def _fitting(columns: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:

@@ -12,13 +12,7 @@ from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import SIGNED, interval, number
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.measurement import (
-        ClosureTransfer,
-        Estimate,
-        Plan,
-        Result,
-        Run,
-    )
+    from deepnet_theory.definitions.measurement import ClosureTransfer, Estimate, Plan, Result, Run
 
 CURVES = (
     "Loss against the learning rate, a curve a size, the darker the larger. Small dots are the "
