@@ -13,13 +13,13 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 125,
-    "cli": 2071,
+    "cli": 2058,
     "definitions": 5335,
     "laboratory": 4407,
     "models": 5205,
     "processes": 495,
     "proof": 4080,
-    "report": 2242,
+    "report": 2226,
     "runtime": 990,
     "sizes": 5274,
     "trainers": 501,
