@@ -185,7 +185,7 @@ def steps(derivation: Derivation) -> tuple[doc.Document, ...]:
 
 
 def propositions(derivation: Derivation) -> dict[str, doc.Proposition]:
-    """Every step by its name: with a number, its verdict and what it rests on."""
+    """All steps under their names, each with a number, a verdict and what it rests on."""
     found: dict[str, doc.Proposition] = {}
     for number, step in enumerate(derivation.steps, start=1):
         verdict, left, lhs = derivation.verdicts[step.name], step.left, step.lhs
