@@ -94,7 +94,7 @@ def measure_model_update(
     case: Case, *, draws: int = 1, chosen: Chosen | None = None
 ) -> tuple[float, ...]:
     """‖ΔF‖/η per token of every seed, the mean of ``draws``; ``chosen`` restricts the step."""
-    trials = (Trial(case, draw=draw) for draw in range(draws))
+    trials = (Trial(case, draws=[draw]) for draw in range(draws))
     return mean_of(size_along(one, directions_of(one, chosen or everything)) for one in trials)
 
 

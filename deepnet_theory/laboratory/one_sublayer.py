@@ -111,7 +111,7 @@ def _predict(
             squares: dict[str, list[Tensor]] = {}
             for index, places in enumerate(places_in(draw, draws)):
                 sampled = _sampled(case, places=places, index=index)
-                trial = Trial(sampled, draw=draw, copies=COPIES)
+                trial = Trial(sampled, draws=[draw], copies=COPIES)
                 directions = directions_of(trial, sampled.is_sampled)
                 for key, changes in split(partial(_changes, trial, sampled), directions).items():
                     squares.setdefault(key, []).append(_square(trial, changes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 import torch
@@ -240,19 +240,24 @@ def quantity(name: str) -> Callable[[Trace], Tensor]:
     return choose("measurement", name, QUANTITIES)
 
 
-def measure_draw(
-    case: Case, draw: int, shares: Iterable[str] = (ALL,), quantities: Iterable[str] = ()
-) -> Sizes:
-    """One draw of data and weights: ‖ΔF‖/η by shares of the step, and quantities by name.
+def measure_draws(
+    case: Case, draws: Sequence[int], shares: Iterable[str] = (ALL,),
+    quantities: Sequence[str] = (),
+) -> list[Sizes]:  # fmt: skip
+    """Of each draw of data and weights ‖ΔF‖/η by shares of the step, and quantities by name.
 
     A share is of all steps, a part's, a matrix's or a role's.
     """
-    trial, trace = Trial(case, draw=draw), None
-    if quantities := list(quantities):
-        trace = take_trace(trial)
+    trial = Trial(case, draws=draws)
+    trace = take_trace(trial) if quantities else None
     directions = trace.directions if trace else directions_of(trial)
-    found = dict[str, tuple[float, ...]]()
+    found = dict[str, Sequence[float]]()
     for name in shares:
         own = [x for x in directions if name in (ALL, x[1].part, x[1].name, x[1].role.value)]
         found[name] = trace.moved if trace and name == ALL else size_along(trial, own)
-    return found | {name: tuple(quantity(name)(trace).tolist()) for name in quantities if trace}
+    found |= {name: quantity(name)(trace).tolist() for name in quantities if trace}
+    k = case.settings.seeds
+    return [
+        {name: tuple(values[k * i : k * (i + 1)]) for name, values in found.items()}
+        for i in range(len(draws))
+    ]

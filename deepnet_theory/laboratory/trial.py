@@ -243,6 +243,13 @@ class Batch:
     def of_seeds(self, seeds: list[int]) -> Batch:
         return Batch(tuple(x[seeds] for x in self.inputs), self.targets[seeds])
 
+    @staticmethod
+    def joined(several: Sequence[Batch]) -> Batch:
+        """The seeds of several batches, one after another."""
+        inputs = zip(*(one.inputs for one in several), strict=True)
+        targets = torch.cat([one.targets for one in several])
+        return Batch(tuple(torch.cat(xs) for xs in inputs), targets)
+
 
 def draw_batch(
     settings: Settings, seeds: int, parts: int, draw: int = 0, vocab: int = VOCAB
@@ -278,18 +285,20 @@ class Trial:
     """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
 
     Tokens, targets, embeddings and head have generators of their own: a seed sees the same ones at
-    every depth. ``copies`` of a seed have branch weights of their own.
+    every depth. ``copies`` of a seed have branch weights of their own. The seeds of several
+    ``draws`` follow one another: a draw is the same with others as by itself.
     """
 
-    def __init__(self, case: Case, *, draw: int = 0, copies: int = 1) -> None:
+    def __init__(self, case: Case, *, draws: Sequence[int] = (0,), copies: int = 1) -> None:
         self.case, self.selection, self.depth = case, case.selection, case.depth
         self.settings = settings = case.settings
-        self.draw, self.copies = draw, copies
-        self.seeds = settings.seeds * copies
+        self.draws, self.copies = draws, copies
+        self.seeds = len(draws) * settings.seeds * copies
         constants = case.constants
         parts, vocab = len(constants.parts), constants.architecture.vocab
         order = [seed for seed in range(settings.seeds) for _ in range(copies)]
-        batch = draw_batch(settings, settings.seeds, parts, draw, vocab).of_seeds(order)
+        drawn = (draw_batch(settings, settings.seeds, parts, draw, vocab) for draw in draws)
+        batch = Batch.joined([one.of_seeds(order) for one in drawn])
         keep_freed_memory()
         kind = settings.torch_device, settings.torch_dtype
         make = Make(self.seeds, *kind, settings.step == "all")  # nothing is drawn yet
@@ -320,21 +329,25 @@ class Trial:
     @torch.no_grad()
     def _draw(self) -> None:
         """Draw all seeds as ``build`` does."""
-        draw = self.draw
         seed, device = self.settings.seed, self.settings.torch_device
         # A seed sees the same embedding and head at every depth and under every rule, so that its
         # own scatter leaves its slope and its differences alone.
-        outer = generator_for(seed, f"embedding and head {draw}", device)
-        inner = generator_for(seed, f"{self.case.branches} {draw}", device)
+        generators = [
+            [generator_for(seed, f"{what} {draw}", device) for draw in self.draws]
+            for what in ("embedding and head", self.case.branches)
+        ]
         for parameter, d in self._described:
             if d.is_matrix:
                 dense = parameter if parameter.is_contiguous() else parameter.mT
-                if d.role in (Role.EMBEDDING, Role.HEAD):
-                    one = torch.empty_like(dense[: self.seeds // self.copies])
-                    one.normal_(0.0, d.std, generator=outer)
-                    dense.copy_(one.repeat_interleave(self.copies, 0))
-                else:
-                    dense.normal_(0.0, d.std, generator=inner)
+                outer = d.role in (Role.EMBEDDING, Role.HEAD)
+                drawn = zip(dense.chunk(len(self.draws)), generators[not outer], strict=True)
+                for of_draw, generator in drawn:
+                    if outer:
+                        one = torch.empty_like(of_draw[: self.settings.seeds])
+                        one.normal_(0.0, d.std, generator=generator)
+                        of_draw.copy_(one.repeat_interleave(self.copies, 0))
+                    else:
+                        of_draw.normal_(0.0, d.std, generator=generator)
             else:
                 parameter.fill_(d.gain)
 

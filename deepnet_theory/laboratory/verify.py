@@ -36,6 +36,7 @@ from deepnet_theory.laboratory.judging import (
 )
 from deepnet_theory.laboratory.model_update import (
     ALL,
+    Sizes,
     mean_of,
     measure_updates,
     several,
@@ -56,13 +57,14 @@ from deepnet_theory.laboratory.settings import (
 )
 from deepnet_theory.laboratory.statistics import CONFIDENCE, estimated, table
 from deepnet_theory.laboratory.stepping import stepping
-from deepnet_theory.laboratory.trace import measure_draw, quantity
+from deepnet_theory.laboratory.trace import measure_draws, quantity
 from deepnet_theory.laboratory.trial import NEAR, Case
 from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.runtime.machine import in_threads
 
 # what is asked of a depth, beside its draws
 FORESEEN, LATER = "one sublayer", "later updates"
+STACKED = 2**26  # weights of the draws that one stack has, where several fit
 
 
 @dataclass
@@ -106,14 +108,27 @@ class AtDepth:
         asked: dict[str, tuple[float, Callable[[], Any]]] = {}
         if case.alike:
             asked[FORESEEN] = 1, partial(predict_depth, case)
-        for draw, what in enumerate(self.draws):
-            work = partial(measure_draw, case, draw, shares, () if draw else quantities)
-            asked[what] = layers / len(self.draws), work
         if case.settings.updates > 1:
             asked[LATER] = layers, partial(measure_updates, case)
         for what, one in asked.items():
             if what not in self.found:
-                yield _job(case, threads, what, *one, self.found)
+                yield _job(case, threads, what, *one, partial(self.found.__setitem__, what))
+        for draws in self.stacks():
+            named = [self.draws[draw] for draw in draws]
+            work = partial(measure_draws, case, draws, shares, () if draws[0] else quantities)
+            if not all(what in self.found for what in named):
+                cost = layers * len(draws) / len(self.draws)
+                yield _job(case, threads, named[0], cost, work, partial(self._keep, named))
+
+    def stacks(self) -> list[tuple[int, ...]]:
+        """The draws that are measured in one stack; the first, of premises too, by itself."""
+        settings, draws = self.case.settings, (*range(self.case.settings.draws),)
+        weights = 12 * settings.width**2 * sum(self.case.depth.values()) * settings.seeds
+        size = max(1, STACKED // weights)
+        return [draws[:1], *(draws[i : i + size] for i in draws[1::size])]
+
+    def _keep(self, named: Sequence[str], each: Sequence[Sizes]) -> None:
+        self.found.update(zip(named, each, strict=True))
 
     def with_seeds(self, other: AtDepth) -> AtDepth:
         """The seeds of both."""
@@ -125,10 +140,11 @@ class AtDepth:
 
 
 def _job(
-    case: Case, threads: int, what: str, cost: float, work: Callable[[], Any], found: dict[str, Any]
-) -> Job:
+    case: Case, threads: int, what: str, cost: float, work: Callable[[], Any],
+    keep: Callable[[Any], None],
+) -> Job:  # fmt: skip
     """The job of one thing that is asked of a depth."""
-    alone, keep = partial(in_threads, threads, work), partial(found.__setitem__, what)
+    alone = partial(in_threads, threads, work)
     return Job(f"{what} at depth {depth_key(case.depth)}", cost, alone, keep, depends_on=alone)
 
 
@@ -302,13 +318,12 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
     asked = {FORESEEN: predict_depth, "distance": distance_from_identity}
     with fitting_threads(settings) as threads:
         jobs = [
-            _job(case, threads, what, 1, partial(ask, case), at)
+            _job(case, threads, what, 1, partial(ask, case), partial(at.__setitem__, what))
             for case, at in zip(cases, found, strict=True)
             for what, ask in asked.items()
         ]
-        jobs.append(
-            _job(cases[-1], threads, "shares", 1, partial(predict_shares, cases[-1]), found[-1])
-        )
+        work_of, keep = partial(predict_shares, cases[-1]), partial(found[-1].__setitem__, "shares")
+        jobs.append(_job(cases[-1], threads, "shares", 1, work_of, keep))
         stopped = run_jobs(jobs, len(jobs), **work)
     if stopped:
         raise KeyboardInterrupt if stopped == INTERRUPTION else InputError(stopped)

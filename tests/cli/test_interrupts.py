@@ -20,7 +20,7 @@ SMALL = ("verify", *SIZES)
 
 def send_at(monkeypatch, layers, number):
     """Send this process a signal as soon as the stack of so many layers is to be measured."""
-    measure = room.measure_draw
+    measure = room.measure_draws
 
     @wraps(measure)  # the same name: what is kept belongs to it
     def measured(case, *given):
@@ -29,7 +29,7 @@ def send_at(monkeypatch, layers, number):
             time.sleep(5)
         return measure(case, *given)
 
-    monkeypatch.setattr(room, "measure_draw", measured)
+    monkeypatch.setattr(room, "measure_draws", measured)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])

@@ -19,7 +19,7 @@ from deepnet_theory.laboratory.model_update import directions_of, size_along
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trace import (
     QUANTITIES,
-    measure_draw,
+    measure_draws,
     quantity,
     sample_layers,
     take_trace,
@@ -145,7 +145,7 @@ def test_alignment_is_exact_where_every_layer_is_sampled(adam):
     steps = directions_of(trial)
     own = [[x for x in steps if (x[1].layer, x[1].sublayer) == at] for at in places]
     single = np.sum([size_along(trial, some) for some in own], axis=0)
-    (found,) = measure_draw(case, 0, (), ["aligned_updates"]).values()
+    (found,) = measure_draws(case, [0], (), ["aligned_updates"])[0].values()
     assert found == pytest.approx(size_along(trial, steps) / single)
     assert max(found) <= 1.01
 
@@ -166,7 +166,7 @@ PLANTED = {
 def verdicts(names, selection, given):
     places = [{"N": n} for n in (4, 8, 16)]
     asked = {assumptions()[name].measurement: assumptions()[name] for name in names}
-    found = [measure_draw(Case(selection, given, at, LAB), 0, (), asked) for at in places]
+    found = [measure_draws(Case(selection, given, at, LAB), [0], (), [*asked])[0] for at in places]
     return [
         judge_assumption(premise, places, np.array([one[what] for one in found]).T).verdict
         for what, premise in asked.items()

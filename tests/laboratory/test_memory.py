@@ -4,6 +4,8 @@ import weakref
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
@@ -11,8 +13,9 @@ from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.one_sublayer import predict_shares
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.trace import measure_draw
+from deepnet_theory.laboratory.trace import measure_draws
 from deepnet_theory.laboratory.trial import Case, Trial
+from deepnet_theory.laboratory.verify import STACKED, AtDepth
 
 
 class Held(TorchDispatchMode):
@@ -68,7 +71,7 @@ NAMES = ("all", "query", "key", "value", "output", "fc1", "fc2")
 @pytest.mark.parametrize("names", [("all",), NAMES], ids=["all", "each alone"])
 def test_a_measurement_holds_weights_and_one_change(names):
     """Weights, their change, and of a part what is stepped alone: nothing a second time."""
-    found = [held(layers, lambda case: measure_draw(case, 0, names)) for layers in (8, 16)]
+    found = [held(layers, lambda case: measure_draws(case, [0], names)) for layers in (8, 16)]
     assert found[1] < 1.05 * found[0] < 1.05 * 2.6
     assert found[0] > 1.9  # a change as large as the weights is there
 
@@ -78,3 +81,15 @@ def test_shares_are_taken_of_two_layers():
     """By prediction they hold as much at every depth, and so less of a deeper stack."""
     few, many = (held(layers, predict_shares) for layers in (8, 16))
     assert many < 0.6 * few
+
+
+@given(st.integers(1, 40), st.integers(2, 9), st.sampled_from([32, 64, 1024]), st.integers(1, 200))
+def test_draws_share_a_stack_where_their_weights_are_few(draws, seeds, width, layers):
+    settings = Settings(width=width, heads=2, draws=draws, seeds=seeds)
+    at = AtDepth(
+        Case(Selection(optimizer="adam"), own_rule(("encoder",), "1", "1"), {"N": layers}, settings)
+    )
+    stacks, one = at.stacks(), 12 * width**2 * layers * seeds
+    assert [draw for stack in stacks for draw in stack] == [*range(draws)] and len(stacks[0]) == 1
+    assert all(len(stack) == 1 or len(stack) * one <= STACKED for stack in stacks)
+    assert all((len(stack) + 1) * one > STACKED for stack in stacks[1:-1])

@@ -16,7 +16,7 @@ from deepnet_theory.laboratory.model_update import (
     measure_model_update,
     measure_updates,
 )
-from deepnet_theory.laboratory.trace import measure_draw
+from deepnet_theory.laboratory.trace import measure_draws
 from deepnet_theory.laboratory.trial import Case, Trial, draw_batch
 from deepnet_theory.laboratory.verify import verify
 
@@ -42,13 +42,13 @@ def test_the_derivative_is_what_a_small_step_moves(name):
 
 def test_a_share_is_what_its_parameters_move_alone():
     case = replace(ADAM, settings=EXACT)
-    found = measure_draw(case, 0, ("all", "encoder", "fc2", "unscaled"))
+    (found,) = measure_draws(case, [0], ("all", "encoder", "fc2", "unscaled"))
     assert found["all"] == found["encoder"] == measure_model_update(case)
     for name, chosen in {
         "fc2": lambda d: d.name == "fc2", "unscaled": lambda d: d.name in ("query", "key"),
     }.items():  # fmt: skip
         assert found[name] == pytest.approx(by_a_small_step(case, chosen=chosen), rel=1e-3)
-    assert measure_draw(case, 0, ("nothing",)) == {"nothing": (0.0,) * EXACT.seeds}
+    assert measure_draws(case, [0], ("nothing",)) == [{"nothing": (0.0,) * EXACT.seeds}]
 
 
 def test_repeatable_bit_for_bit_and_the_mean_of_its_draws():
@@ -56,8 +56,10 @@ def test_repeatable_bit_for_bit_and_the_mean_of_its_draws():
     assert measure_model_update(ADAM, draws=4) == many
     other = replace(ADAM, settings=replace(SMALL, seed=1))
     assert measure_model_update(other) != measure_model_update(ADAM) != many
-    drawn = [measure_draw(ADAM, draw)["all"] for draw in range(4)]
+    drawn = [found["all"] for draw in range(4) for found in measure_draws(ADAM, [draw])]
     assert many == pytest.approx([fmean(one) for one in zip(*drawn, strict=True)])
+    together = [found["all"] for found in measure_draws(ADAM, range(1, 4))]
+    assert together == [pytest.approx(one, rel=1e-4) for one in drawn[1:]]
 
 
 # ---- many updates ----

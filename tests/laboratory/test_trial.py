@@ -16,7 +16,7 @@ from deepnet_theory.runtime import described
 
 def test_seeds_are_paired_across_depths_and_rules_in_every_draw_of_its_own(adam):
     def trial(name, layers, draw):
-        return Trial(Case(adam, rule(name), {"N": layers}, SMALL), draw=draw)
+        return Trial(Case(adam, rule(name), {"N": layers}, SMALL), draws=[draw])
 
     def weights(trial, role):
         return next(p for p, d in described(trial.model) if d.role is role)
