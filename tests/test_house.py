@@ -15,7 +15,7 @@ BUDGETS = {
     "(top level)": 125,
     "cli": 2058,
     "definitions": 5335,
-    "laboratory": 4407,
+    "laboratory": 4440,
     "models": 5205,
     "processes": 495,
     "proof": 4080,
