@@ -160,7 +160,7 @@ def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
     """The sizes and multipliers of the rule: c·σ of each role by (F) or (H), and its gauge.
 
     The gauge is c = 1, of what is averaged the average's size. The head's factor is in c or σ by
-    the form; a tied head has the embedding's σ.
+    the form; a tied head has the embedding's σ, which is 1.
     """
     multipliers, inits = dict[str, Monomial](), dict[str, Monomial | None]()
     for name, place in roles.items():
@@ -170,8 +170,7 @@ def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
         c = terms(place.averaged, alignment) / place.averaged
         init = None if place.starts_at_zero else ONE / (c * total)
         if tied or (name, form) == ("head", FORWARD):
-            init = inits["token-embedding"] if tied else ONE
-            c = ONE / ((init or ONE) * total)
+            c, init = ONE / total, ONE
         multipliers[name], inits[name] = c, init
     return Point(multipliers, inits)
 
