@@ -13,9 +13,7 @@ from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.rule import Rule
-from deepnet_theory.definitions.rule import (
-    RuleEntry as RuleEntry,  # a value file takes all from here
-)
+from deepnet_theory.definitions.rule import RuleEntry as RuleEntry
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, Sublayer
 

@@ -20,13 +20,7 @@ from typing import Any
 from deepnet_theory.definitions.constants import Constants, PartConstants
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placement, placements
-from deepnet_theory.definitions.reading import (
-    UNKNOWN,
-    Matrix,
-    Reading,
-    Sublayer,
-    residual_equation,
-)
+from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading, Sublayer, residual_equation
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import sublayer
 

@@ -18,13 +18,7 @@ from sympy.polys.fields import FracField
 from sympy.polys.orderings import lex
 from sympy.printing.printer import Printer
 
-from deepnet_theory.definitions.expression import (
-    DEPTH,
-    Expression,
-    OperatorAlgebra,
-    Power,
-    fold,
-)
+from deepnet_theory.definitions.expression import DEPTH, Expression, OperatorAlgebra, Power, fold
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 N, M = sp.symbols("N M", positive=True)

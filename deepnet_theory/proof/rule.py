@@ -41,15 +41,7 @@ from deepnet_theory.proof.algebra import (
     sized,
 )
 from deepnet_theory.proof.placement import relative_update
-from deepnet_theory.proof.step import (
-    NAMED,
-    Check,
-    Point,
-    Section,
-    Step,
-    defines,
-    written_at,
-)
+from deepnet_theory.proof.step import NAMED, Check, Point, Section, Step, defines, written_at
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.rule import Balanced as SizedPart
 from deepnet_theory.sizes.rule import Kind, solve_rule

@@ -19,16 +19,7 @@ from deepnet_theory.definitions.rule import closure
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role
 from deepnet_theory.proof.explicit import SAME, Practised, degrees
-from deepnet_theory.proof.facts import (
-    Fact,
-    Leaf,
-    Path_,
-    Shown,
-    compared,
-    exactly,
-    leaves,
-    told,
-)
+from deepnet_theory.proof.facts import Fact, Leaf, Path_, Shown, compared, exactly, leaves, told
 from deepnet_theory.proof.stack import (
     CONSTANT,
     DEPTHS,
