@@ -6,7 +6,7 @@ derivation is an answer with the steps that lead to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -66,7 +66,7 @@ class Answer(Displayed):
 
     @cached_property
     def consequences(self) -> tuple[Consequence, ...]:
-        return (*consequences(self.table), *share_consequences(self.table.parameters))
+        return tuple(consequences(self.table))
 
     @property
     def parameters(self) -> tuple[ParameterRow, ...]:
@@ -150,14 +150,17 @@ class Answer(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON, without steps."""
-        depth, source = dict(self.values), self.source
+        depth, source, told = dict(self.values), self.source, dict[str, Any]()
+        for c in self.consequences:
+            own = {"value": c.text, "meaning": c.meaning, "remark": c.remark}
+            told.setdefault(c.part, {}).setdefault(c.sublayer, {})[c.name] = own
         data: dict[str, Any] = {
             "select": self.selection.to_dict(),
             "rule": [entry.to_dict(**depth) for entry in self.rule.entries],
             "eta": self.rule.eta,
             "closure": self.closure,
             "meaning": self.rule.meaning,
-            "consequences": by_kind(self.consequences, "meaning", "remark"),
+            "consequences": told,
             "parameters": [row.to_dict() for row in self.parameters],
             "in_depth": self.in_depth,
             "remarks": list(self.remarks),
@@ -192,55 +195,36 @@ class Consequence:
 
 
 def consequences(table: Table) -> Iterator[Consequence]:
-    """The quantities that Su argues with, of every kind of sublayer."""
+    """The quantities that Su argues with, by kind of sublayer; the shares of other parameters."""
+    rows = [row for row in table.parameters if row.place.kind is Role.SCALED]
     for row in table.sublayers:
-        yield from of_sublayer(table, row)
-
-
-def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
-    part, kind = row.of.part, row.kind
-    where = [(part.name, name, Role.SCALED) for name in kind.members]
-    places = ((p, p.place) for p in table.parameters)
-    scaled = next(p for p, at in places if (at.part, at.sublayer, at.kind) in where)
-    squares = "S*r^2: bounded while independent branches stay near the identity"
-    sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
-    quantities = [
-        ("initial-weight", "size of a scaled matrix at initialisation", kind.beta),
-        ("gradient", "size of a scaled matrix's gradient", scaled.gradient),
-        ("update", "size of a scaled matrix's first update, in units of eta", scaled.update),
-        ("relative-update", "rho, update over weight, in units of eta", kind.relative),
-        ("branch-weight", "r, the branch against the identity path", kind.weight),
-        ("aligned-sum", sums, row.aligned),
-        ("self-consistency", squares, row.of.squares(kind)),
-    ]
-    for order, size in enumerate(row.orders, start=1):
-        unit = f"eta^{order}" if order > 1 else "eta"
-        meaning = f"output change of order {order} of an update, in units of {unit}"
-        quantities.append((f"order-{order}", meaning, size))
-    for name, meaning, value in quantities:
-        yield Consequence(name, meaning, value, part.name, kind.name)
-    meaning = "how the largest stable learning rate scales with depth (worst case)"
-    yield Consequence("failing-rate", meaning, row.failing, part.name, kind.name, row.state)
-
-
-def share_consequences(rows: Iterable[ParameterRow]) -> Iterator[Consequence]:
-    """The shares as consequences, one for each kind of parameter besides the scaled matrices."""
-    for row in rows:
-        if row.place.kind is Role.SCALED:
-            continue
-        at = row.place
-        meaning = f"{at.parameter}'s output change relative to the scaled matrices"
-        name = f"share-{at.parameter}"
-        yield Consequence(name, meaning, row.share, at.part, at.sublayer, row.standing)
-
-
-def by_kind(rows: Iterable[Consequence], *fields: str) -> dict[str, Any]:
-    """Plain data by part, sublayer and name: the value, and some fields beside it."""
-    data: dict[str, Any] = {}
-    for c in rows:
-        kind = data.setdefault(c.part, {}).setdefault(c.sublayer, {})
-        kind[c.name] = {"value": c.text, **{field: getattr(c, field) for field in fields}}
-    return data
+        kind, part = row.kind, row.of.part.name
+        scaled = next(
+            r for r in rows if (r.place.part, r.place.sublayer) == (part, kind.members[0])
+        )
+        squares = "S*r^2: bounded where independent branches stay near the identity"
+        sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
+        fails = "how the largest stable learning rate scales with depth (worst case)"
+        quantities = [
+            ("initial-weight", "size of a scaled matrix at initialisation", kind.beta),
+            ("gradient", "size of a scaled matrix's gradient", scaled.gradient),
+            ("update", "size of a scaled matrix's first update, in units of eta", scaled.update),
+            ("relative-update", "rho, update over weight, in units of eta", kind.relative),
+            ("branch-weight", "r, the branch against the identity path", kind.weight),
+            ("aligned-sum", sums, row.aligned),
+            ("self-consistency", squares, row.of.squares(kind)),
+        ]
+        for order, size in enumerate(row.orders, start=1):
+            meaning = f"output change of order {order} of an update, in units of eta^{order}"
+            quantities.append((f"order-{order}", meaning, size))
+        for name, meaning, value in quantities:
+            yield Consequence(name, meaning, value, part, kind.name)
+        yield Consequence("failing-rate", fails, row.failing, part, kind.name, row.state)
+    for other in (row for row in table.parameters if row not in rows):
+        at, name = other.place, other.place.parameter
+        meaning = f"{name}'s output change relative to the scaled matrices"
+        where = (at.part, at.sublayer, other.standing)
+        yield Consequence(f"share-{name}", meaning, other.share, *where)
 
 
 def power_of(size: Monomial) -> str:
