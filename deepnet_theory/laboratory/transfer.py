@@ -158,7 +158,7 @@ def transfer_of(
             rows = [{rate: runs[:1] for rate, runs in row.items()} for row in rows]
         drawn = [curve_of(p, row, rates, level) for p, row in zip(places, rows, strict=True)]
         curves = with_best(drawn, level)
-        held_against = closures[0].curves[-1] if name in rivals else None
+        held_against = closures[0].curves if name in rivals else None
         exponents, cost, gap, verdict = judged(curves, level, held_against)
         signal = tuple(of_steps(curves, exponents, trainer.is_constant))
         told = name, trainer.rho, tuple(curves), exponents, cost, verdict, gap, signal

@@ -120,9 +120,9 @@ def plan(p: Plan) -> doc.Document:
     table = doc.table("rule | >runs", [(name, str(n)) for name, n in p.runs.items()])
     told = (
         f"With {p.seeds} seeds these are {sum(p.runs.values())} runs, and the power to expect is "
-        f"{p.power:.2f}: so likely is a best rate that scales as N^(1/8) REFUTED, with the scatter "
-        f"of seeds that Adam has at width 64. A power of 0.8 needs {p.needed} seeds, or rates that "
-        "are a larger factor apart."
+        f"{p.power:.2f}: so likely is a best rate that scales as N^(1/8) REFUTED, with the largest "
+        "scatter of seeds that was measured at width 64. A power of 0.8 needs "
+        f"{p.needed} seeds, or rates that are a larger factor apart."
     )
     return doc.Document("Planned: against wrong rules", (told, table, left_out(p.left_out)))
 

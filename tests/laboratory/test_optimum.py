@@ -131,6 +131,19 @@ def test_what_a_size_costs_is_paired_by_seed():
     assert loss_above(small, 0.21, failed, 3.1).mean == pytest.approx(3.1 - 2.75)
 
 
+def test_a_wrong_rule_is_judged_at_the_best_rate_of_the_model_that_it_shares_with_the_rule():
+    # AdamW, 2 and 16 layers: the rule, and no κ, whose own fit moves the small model's best rate
+    rates, small = (0.002, 0.008, 0.032), [[2.518] * 2, [2.498] * 2, [2.810] * 2]
+    rule, wrong = (
+        with_best([curve(2, rates, small), curve(16, rates, [[one] * 2 for one in deep])], FAILED)
+        for deep in ([2.522, 2.479, 2.836], [2.532, 2.639, 2.970])
+    )
+    assert wrong[0].best < 0.004 < rule[0].best
+    _, cost, gap, verdict = judged(wrong, FAILED, rule)
+    assert gap.mean == pytest.approx(2.639 - 2.479) and cost.mean == pytest.approx(2.639 - 2.498)
+    assert verdict is Verdict.REFUTED
+
+
 def over_steps(s, u=0.0, off=1.0):
     """Curves of 2 + (ηT)^-s + η(ηT)^-u, for the second seed of ``off`` times the longest T."""
     rates, found = [1e-3 * 2**i for i in range(12)], []
