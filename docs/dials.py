@@ -208,7 +208,7 @@ def table(noise: str) -> Iterator[str]:
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in optimizers():
         row = batch_rule(Selection(optimizer=name, placement="pre-ln"), noise).row("fc1")
-        sizes = tuple(getattr(row, power) for power in POWERS)
+        sizes = tuple(getattr(row, power) for power, _ in zip(POWERS, NAMES, strict=False))
         cells = ("-" if s is None else str(s).replace("**", "^") for s in sizes)
         alike.setdefault(tuple(cells), []).append(name)
     yield from ("", REGIMES[noise], "", f"| optimizer | {' | '.join(NAMES)} |", "|---" * 7 + "|")

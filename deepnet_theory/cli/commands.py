@@ -180,7 +180,7 @@ def measured(verb: Verb, given: Given, **shown: Any) -> int:
 # ---- the commands, in the order of the help ----
 
 
-@command("cli.deriving:derive", ShowDerivation, *SELECT, without=f"output page {OWN}")
+@command("cli.deriving:derive", ShowDerivation, *SELECT, without=f"output {OWN}")
 def derive(verb: Verb, given: Given) -> int:
     """Derive the rule (alpha, beta, kappa); with --steps print every checked step.
 

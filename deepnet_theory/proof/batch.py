@@ -4,6 +4,7 @@ The update itself is taken of :math:`g = G + \xi/\sqrt B`, at several B and thou
 With a curvature H of positive numbers the signal :math:`s = -\langle E\,u, G\rangle` and the second
 moment :math:`m = E\langle u, Hu\rangle` are means over the draws. Their powers of B give the rate
 three times, each apart: (S) from s/m, (D) from 1/(Bs) and, for the noise, from 1/(Bm), a square.
+The steady state of noise and decay is the size at which one update of the draws leaves the size.
 
 Between the regimes, with :math:`\sigma = B_{\mathrm{noise}}/B` and a gradient G of normal entries
 as its noise, :math:`E[G|g] = g/(1+\sigma)`. An update of degree p then gains most at the rate
@@ -46,6 +47,7 @@ FAINT_SIGNAL, FAINT_NOISE = 0.08, 0.001  # at most, where the other one is 1
 CLOSE = 0.05  # of a point of the curve
 NEAR = 0.02  # how far a measured power may be from the printed one
 SPAN, SAMPLES, FAINT_MEAN = 400, 2000, 0.02  # of an average, of a run, and a gradient's mean in it
+PAIRS, FAR = 1 << 6, 1e4  # draws that decide a size, and how far from it a line is seen
 RATIOS = tuple(10 ** (k / 2) for k in range(-4, 5))  # of B to B_noise, on the curve
 WITHOUT = "its gradient is 0 in every sample"
 
@@ -105,6 +107,22 @@ def best_rate(update: Node, spread: float) -> Array:
     return rates
 
 
+def steady(update: Node, spread: float, rate: float, share: float) -> Array:
+    """The rms of each replica's matrices that noise raises as much as a decay by ``share`` takes.
+
+    In logarithms of the rms its rise is a line of slope q - 1. NaN where that is no line over many
+    sizes, or does not fall: no size is steady.
+    """
+    xi, theta = noise(True)[:, :PAIRS], np.random.default_rng(1).choice((-1.0, 1.0), SHAPE)
+    u = [explicit.evaluated(update, spread * xi, by * theta, eta=rate) for by in (1 / FAR, 1, FAR)]
+    with np.errstate(all="ignore"):
+        squares = [(one**2).mean((1, 2, 3)) / (1 - (1 - share) ** 2) for one in u]
+        small, one, large = np.log(squares) / 2 + math.log(FAR) * np.array([[1], [0], [-1]])
+        slope = (large - small) / (2 * math.log(FAR))
+        steadies = (np.abs(small + large - 2 * one) < NEAR) & (slope < -NEAR)
+        return np.where(steadies, np.exp(-one / slope), math.nan)
+
+
 def power(of: Callable[[int], Any]) -> Array:
     """The slope of the logarithm of a size in that of B, of each replica."""
     with np.errstate(all="ignore"):
@@ -125,15 +143,20 @@ def within(near: float, stated: float, replicas: Array) -> bool | None:
     return bool(np.all(off < near)) if np.all(4 * errors < near) else None
 
 
-def close(*powers: Array) -> Shown:
-    """A power of B that each of these is, to within :data:`NEAR`."""
+def close(*powers: Array, in_steps: tuple[Array, ...] = ()) -> Shown:
+    """A power of B that each of these is, and of T ``in_steps``, to within :data:`NEAR`."""
+    measured = {"B": np.array(powers), "T": np.array(in_steps)}
+    known = {symbol: of for symbol, of in measured.items() if len(of)}
 
     def agrees(stated: Monomial | None) -> bool | None:
-        if stated is None or not stated.symbols <= {"B"} or np.isnan(powers).all(axis=1).any():
+        if stated is None or not stated.symbols <= {*known}:
             return False
-        return within(NEAR, float(stated.exponent("B")), np.array(powers))
+        if any(np.isnan(of).all(axis=1).any() for of in known.values()):
+            return False
+        holds = [within(NEAR, float(stated.exponent(x)), of) for x, of in known.items()]
+        return None if None in holds and False not in holds else all(holds)
 
-    found = ", ".join(f"B^{one.mean():.3f}" for one in powers)
+    found = ", ".join(f"{x}^{one.mean():.3f}" for x, of in known.items() for one in of)
     return Shown(agrees, "slopes on explicit matrices with noise", found)
 
 
@@ -159,6 +182,16 @@ class OfRole:
         signal, moment = self.slope(0), self.slope(1)
         return (signal - moment, 1 - signal, (1 - moment) / 2)[: 3 if self.dominant else 1]
 
+    def steady(self) -> Shown | None:
+        """The powers of B, and of T at a rate that stays, of a matrix's rms; None without any."""
+        rate = float(self.rates[0].mean())
+
+        def at(batch: int, longer: float = 1.0) -> Array:
+            return steady(self.update, batch**-0.5, batch**rate, batch / SPAN / longer)
+
+        with_steps = np.log(at(1, longer=4) / at(1)) / math.log(4)
+        return None if np.isnan(with_steps).any() else close(power(at), in_steps=(with_steps,))
+
     @lru_cache(maxsize=64)  # noqa: B019  a role of an optimizer is measured once
     def numbers(self) -> dict[str, Shown]:
         """One for each number of the row; one that is not named is not there."""
@@ -181,6 +214,8 @@ class OfRole:
                 shown["memory_rate"] = close(-power(lambda batch: moved(step, batch)))
         if self.is_matrix:
             shown["decay"] = close(1 - rate)  # T updates by eta*lambda*theta
+            if self.dominant and not self.at_zero and (steady := self.steady()):
+                shown["weight_rms"] = steady
             if self.dominant or explicit.is_additive(self.update):
                 shown["coupled_decay"] = close(1 - rate - self.slope(0, "theta"))
         return shown

@@ -10,6 +10,7 @@ from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
 from deepnet_theory.report.rule import document, owner, steps, title
+from deepnet_theory.sizes.batch import DOMINANT
 from deepnet_theory.sizes.width import written
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.batch import BatchDerivation
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
+    from deepnet_theory.sizes.batch import BatchTable
     from deepnet_theory.sizes.exponents import Judgement
     from deepnet_theory.sizes.layers import Layers
     from deepnet_theory.sizes.monomial import Monomial
@@ -206,6 +208,35 @@ POWERS = {
 }
 
 
+CURVE = "The best rate of one update: the line by its law, the points by normal draws."
+
+
+def curve_figure(derivation: BatchDerivation) -> tuple[doc.Figure, ...]:
+    """The curve between the regimes, and what draws show of it; nothing where it was not asked."""
+    points = [f for f in derivation.measured if f.of.endswith("/batch/curve")]
+    shown = zip(derivation.curve, (float(f.found) for f in points), strict=True)
+    marks = tuple(doc.Mark(ratio, rate, rate, rate) for ratio, rate in shown)
+    series = doc.Series(f"for {derivation.premise}", marks, tuple(derivation.curve.items()))
+    panel = title(derivation.table.selection), (series,)
+    label = "best rate over that without noise"
+    return (doc.Figure((panel,), "B/B_noise", label, CURVE),) * bool(points)
+
+
+def _steady(table: BatchTable) -> Iterator[doc.Words]:
+    """The rms that noise and decay leave of matrices, a line for each power of B and T."""
+    sizes = {row.weight_rms for row in table.rows if row.decay is not None}
+    for size in sizes - {None} or sizes if table.gradient_noise == DOMINANT else ():
+        if size is None:
+            yield "Under this update noise and decay hold a matrix at no rms that is a power of B."
+            continue
+        constant = "the same at every B" if not size.exponent("B") else "times a power of B"
+        steps = power(size.exponent("T"), "T")
+        yield (
+            f"Noise and decay hold a matrix at the rms √(η/(2λ))·rms(U), {constant}. "
+            f"T times the steps at the same rate multiply that rms by {steps}."
+        )
+
+
 def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
     """What each dial is multiplied by in B, and together with the other dimensions."""
     table, deep, across = derivation.table, derivation.deep, derivation.across
@@ -213,8 +244,9 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
     alike = doc.gathered((sizes, row.role) for sizes, row in of_roles if row.refused is None)
     lines = ((*(cell("", s, None) for s in sizes), ", ".join(to)) for sizes, to in alike.items())
     points = ((number(ratio), number(rate)) for ratio, rate in derivation.curve.items())
-    of = (f"In closed form, for {derivation.premise}:",) if derivation.curved else ()
+    of: doc.Body = (f"In closed form, for {derivation.premise}:",) if derivation.curved else ()
     curve = (*of, doc.table(">B/B_noise | >best rate over that without noise", points))
+    curve += curve_figure(derivation)
     others: doc.Body = ()
     if derivation.wide:
         kept = [row for row in derivation.joint if row.refused is None]
@@ -229,6 +261,7 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
         f"In powers of the batch size B, gradient noise {table.gradient_noise}:",
         doc.table(" | ".join((*POWERS.values(), "…roles")), lines),
         *_refused(((row.refused, row.role) for row in table.rows), "Refused, "),
+        *_steady(table),
         doc.Document("The best rate of one update, between the regimes", curve),
         doc.Document("Conventions", table.conventions),
         *others,

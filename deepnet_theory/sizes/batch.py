@@ -13,6 +13,10 @@ they agree: :math:`\eta = B^{(1+p)/2}`. Where the signal dominates, (D) asks for
 limit of stability, for 1: (S) binds. A decay takes the same share of a matrix over these T updates,
 ε is as large as what it is added to, and a memory spans the same number of samples.
 
+In the steady state of noise and decay one update adds as much to :math:`\|W\|^2` as decay takes:
+
+.. math:: \mathrm{rms}(W)^2 = \frac{\eta}{2\lambda}\,\mathrm{rms}(u)^2 .
+
 Source: derived here; for SGD and Adam as in Malladi et al., arXiv 2205.10287.
 """
 
@@ -34,6 +38,7 @@ from deepnet_theory.sizes.update import (
     Degrees,
     MissingLaw,
     Sized,
+    degree_of,
     epsilon,
     moving,
 )
@@ -42,8 +47,10 @@ from deepnet_theory.sizes.width import adapters, places
 DOMINANT, NO_NOISE = GRADIENT_NOISE
 B = Monomial.of("B")
 T = ONE / B  # updates over a fixed number of samples
-RATE, DECAY, COUPLED = (Monomial.of(name) for name in ("rate", "decay", "coupled_decay"))
-POWERS = ("rate", "decay", "coupled_decay", "epsilon", "memory", "memory_rate")
+UNKNOWN = ("rate", "decay", "coupled_decay", "weight_rms")
+RATE, DECAY, COUPLED, WEIGHTS = map(Monomial.of, UNKNOWN)
+LONGER = Monomial.of("T")  # times the updates, at a rate that stays
+POWERS = ("rate", "decay", "coupled_decay", "epsilon", "memory", "memory_rate", "weight_rms")
 
 
 class InBatch(Degrees):
@@ -132,10 +139,12 @@ def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
     response = update / gradient
     best = RATE * update**2 / response
     over_samples = (T * RATE * response, T * RATE**2 * update**2) if noise == DOMINANT else ()
-    shares = (T * RATE * DECAY, T * RATE * response * COUPLED)
+    shares = [T * RATE * DECAY, T * RATE * response * COUPLED]
+    if (q := degree_in_weights(optimizer)) is not None and noise == DOMINANT:
+        shares.append(WEIGHTS ** (2 - 2 * q) * DECAY / LONGER / (RATE * update**2))
     # in logarithms the system is linear; the conditions agree, as T is the square of the noise
     beside = epsilon(optimizer, InBatch(place.starts_at_zero))
-    solution = solve((best, *over_samples, *shares), ("rate", "decay", "coupled_decay"))
+    solution = solve((best, *over_samples, *shares), UNKNOWN)
     assert solution is not None
     row = replace(
         bare,
@@ -152,10 +161,21 @@ def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
         row = replace(row, memory=ONE / T, memory_rate=with_it)
     if not place.is_matrix:
         return row
+    if not place.starts_at_zero:
+        row = replace(row, weight_rms=solution.values.get("weight_rms"))
     # a decay inside the gradient, without noise: a share of its own in a linear update alone
     kept = noise == DOMINANT or is_linear
     coupled = solution.values["coupled_decay"] if kept else None
     return replace(row, decay=solution.values["decay"], coupled_decay=coupled)
+
+
+def degree_in_weights(optimizer: Optimizer) -> Fraction | None:
+    """The update's power q of θ; None without one, or from 1 on, where no size is steady."""
+    try:
+        q = degree_of(optimizer).exponent(PARAMETER)
+    except Refusal:
+        return None
+    return q if q < 1 else None
 
 
 def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Fraction, bool]:

@@ -160,6 +160,7 @@ class ParameterRow:
     coupled_decay: Monomial | None = None
     memory: Monomial | None = None  # what 1 - beta is multiplied with
     memory_rate: Monomial | None = None  # the rate where it is
+    weight_rms: Monomial | None = None  # in the steady state of noise and decay; T times the steps
     refused: str | None = None
     coupled_refused: str | None = None
     step: Step | None = None  # the update's law, in its own gradient, size and counts

@@ -107,7 +107,7 @@ def test_the_json_has_what_programs_read():
         name: sympify(power)
         for name, power in {
             "rate": "sqrt(B)", "decay": "sqrt(B)", "coupled_decay": "1", "epsilon": "1/sqrt(B)",
-            "memory": "B", "memory_rate": "sqrt(B)",
+            "memory": "B", "memory_rate": "sqrt(B)", "weight_rms": "sqrt(T)",
         }.items()
     }  # fmt: skip
     assert {"noise-dominated", "independent-samples"} == {a["name"] for a in data["assumptions"]}
@@ -140,6 +140,37 @@ def test_the_library_moves_as_far_over_the_same_samples(name, made):
     assert moved[1] == pytest.approx(moved[0], rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("expression", "update"),
+    [
+        ("-eta*sign(g)", lambda g, w: -np.sign(g)),
+        ("-eta*g*abs(g)", lambda g, w: -g * abs(g)),
+        ("-eta*sqrt(norm(theta))*sign(g)", lambda g, w: -np.sign(g) * (w**2).sum() ** 0.25),
+    ],
+)
+def test_noise_and_decay_settle_at_the_rms_that_is_printed(expression, update):
+    """A random walk under decay, at 4 times the batch and over 4 times the steps."""
+    row, rms = batch_rule(Selection(update=expression)).row("fc1"), {}
+    for batch, longer in ((1, 1), (4, 1), (1, 4)):
+        draw, w, squares = np.random.default_rng(0), np.ones(6000), []
+        rate, share = 0.02 * row.rate.at(B=batch), 0.01 * batch / longer
+        assert row.rate.at(B=batch) * row.decay.at(B=batch) == pytest.approx(batch)
+        for step in range(updates := round(10 / share)):
+            w = (1 - share) * w + rate * update(draw.standard_normal(len(w)) / batch**0.5, w)
+            squares += [(w**2).mean()] if step > updates / 2 else []
+        rms[batch, longer] = np.mean(squares) ** 0.5
+    for other, symbol in (((4, 1), "B"), ((1, 4), "T")):
+        power = np.log(rms[other] / rms[1, 1]) / np.log(4)
+        assert power == pytest.approx(float(row.weight_rms.exponent(symbol)), abs=0.04)
+
+
+def test_an_update_that_grows_with_the_weights_has_no_steady_size():
+    for update in ("lamb", "-eta*norm(theta)**2*sign(g)", "-eta*g/(1 + norm(theta))"):
+        derivation = derive(update, across="batch")
+        assert derivation.table.row("fc1").weight_rms is None
+        assert derivation.verdict is Verdict.PROVED
+
+
 @pytest.mark.parametrize("update", ["sgd", "adam", "muon", "-eta*g*norm(g)"])
 def test_the_curve_goes_from_one_regime_to_the_other(update):
     """Its end at small batches is the rule's own power; a point that is wrong is refuted."""
@@ -157,6 +188,7 @@ def test_the_curve_goes_from_one_regime_to_the_other(update):
     data = derivation.to_dict()["curve"]
     assert (data["premise"] == "any gradient") is (update == "sgd")
     assert [(point["batch"], point["rate"]) for point in data["points"]] == list(curve.items())
+    assert derivation._repr_html_().count("<svg") == 1
 
 
 def test_at_normal_entries_the_mean_gradient_is_a_share_of_the_noisy_one():
