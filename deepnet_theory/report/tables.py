@@ -212,7 +212,7 @@ CURVE = "The best rate of one update: the line by its law, the points by normal 
 
 
 def curve_figure(derivation: BatchDerivation) -> tuple[doc.Figure, ...]:
-    """The curve between the regimes, and what draws show of it; nothing where it was not asked."""
+    """The curve between the regimes beside normal draws; nothing where no curve was asked for."""
     points = [f for f in derivation.measured if f.of.endswith("/batch/curve")]
     shown = zip(derivation.curve, (float(f.found) for f in points), strict=True)
     marks = tuple(doc.Mark(ratio, rate, rate, rate) for ratio, rate in shown)
