@@ -252,25 +252,28 @@ def of_steps(
               \eta^* \propto T^{-(s - u)/(1 + s - u)}
 
     At a constant rate u is 0, and the noise that is left is the same at every number of steps T: it
-    cancels in differences of losses. SUPPORTED where the interval is above 0. Source: derived here.
+    cancels in differences of losses. SUPPORTED where the interval is above 0; a best rate is
+    forecast where all are. Source: derived here.
     """
     for e in (e for e in exponents if e.variable == "T" and math.isfinite(e.high - e.low)):
-        told = "s ≤ u is in the interval: no forecast of a best rate"
-        if e.high < 0:
-            times, low, high = (f"{4**c:.2f}" for c in (e.estimate, e.low, e.high))
-            told = f"here 4 times the steps take {times} times the rate ({low} to {high})"
-        ends = (-c / (1 + c) if c > -1 else math.inf for c in (e.estimate, e.high, e.low))
-        yield _falling("s - u, by the best rates", Interval(*ends), told)
+        s = [Interval(*(-c / (1 + c) if c > -1 else math.inf for c in (e.estimate, e.high, e.low)))]
         held = {symbol: n for symbol, n in curves[-1].depth.items() if symbol != e.variable}
         at = [c for c in curves if {**c.depth, **held} == c.depth]
+        middle = math.exp(float(np.mean(np.log([c.best for c in at]))))
         if is_constant and len(at) >= FEWEST_RATES:
-            middle = math.exp(float(np.mean(np.log([c.best for c in at]))))
             rates = set.intersection(*({*c.rates} for c in at))
-            rate = min(rates, key=lambda rate: abs(math.log(rate / middle)))
+            middle = min(rates, key=lambda rate: abs(math.log(rate / middle)))
             three, seeds = (at[0], at[len(at) // 2], at[-1]), range(len(at[0].values[0]))
-            s = t_interval([power_between(*three, rate, seed) for seed in seeds])
-            asks = f"asks for T^{-s.estimate / (1 + s.estimate):.3f}" if s.low > -1 else ""
-            yield _falling(f"s, by the losses at the rate {rate:.3g}", s, asks)
+            s.append(t_interval([power_between(*three, middle, seed) for seed in seeds]))
+        told = "no forecast of a best rate: s ≤ u is in an interval"
+        if all(one.low > 0 for one in s):
+            times, low, high = (f"{4**c:.2f}" for c in (e.estimate, e.low, e.high))
+            told = f"here 4 times the steps take {times} times the rate ({low} to {high})"
+        yield _falling("s - u, by the best rates", s[0], told)
+        for one in s[1:]:
+            asks = f"asks for T^{-one.estimate / (1 + one.estimate):.3f}" if one.low > 0 else ""
+            asks = asks or "these losses show no power by which they fall to a limit"
+            yield _falling(f"s, by the losses at the rate {middle:.3g}", one, asks)
 
 
 def _falling(share: str, s: Interval, because: str) -> Exponent:

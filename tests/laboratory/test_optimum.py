@@ -176,6 +176,8 @@ def test_where_s_may_be_no_more_than_u_no_rate_is_forecast():
     (exponent,), _, verdict, (of_best, _) = over_steps(0.4, 0.41, off=1.1)
     assert exponent.estimate == pytest.approx(0, abs=0.02) and verdict is Verdict.SUPPORTED
     assert of_best.low < 0 < of_best.high and "no forecast" in of_best.because
+    *_, (of_best, of_losses) = over_steps(0.4, 0.2, off=20.0)  # a loss that falls late and fast
+    assert of_losses.verdict is not Verdict.SUPPORTED and "no forecast" in of_best.because
 
 
 FLAT = best_exponent("N", PLACES, best(0.0))
