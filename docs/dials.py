@@ -1,4 +1,4 @@
-"""Writes the last sections of docs/dials.md: the powers of the batch and of other shapes.
+"""Writes the tables of docs/dials.md: for 8 times the batch, and powers of batch and shapes.
 
     python docs/dials.py [--check]
 
@@ -129,6 +129,8 @@ inputs to as many outputs at every width.
 A packed matrix that is stepped as one takes the same powers of the width, but its gradient is
 shared: see [packed queries, keys and values](apply.md).
 """
+LARGER, TUNED = 8, ("adamw", "muon", "lamb", "lion", "sgd", "momentum")
+FIRST = "| optimizer | learning rate | weight decay | ε | 1 − β | learning rate with it |\n"
 SHOWN = ("adam", "sgd", "lamb", "muon")
 BY_HEAD = ("muon", "muon-moonlight", "muon-spectral", "muon-plain", "lamb", "lars")
 
@@ -203,6 +205,16 @@ def by_head() -> Iterator[str]:
     yield from (f"| as a whole | {' | '.join(whole)} |", f"| head by head | {' | '.join(alone)} |")
 
 
+def larger() -> Iterator[str]:
+    """The factors of a larger batch, which noise dominates, for the matrices of a layer."""
+    yield FIRST + "|---" * 6 + "|"
+    for name in TUNED:
+        row = batch_rule(Selection(optimizer=name, placement="pre-ln")).row("fc1")
+        sizes = row.rate, row.decay, row.epsilon, row.memory, row.memory_rate
+        cells = ("-" if s is None else f"× {s.at(B=LARGER):.3g}" for s in sizes)
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
 def table(noise: str) -> Iterator[str]:
     """Optimizers of the same powers in one row."""
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -219,7 +231,9 @@ def table(noise: str) -> Iterator[str]:
 def main() -> int:
     """Write the section, or say whether it is current."""
     old = PAGE.read_text(encoding="utf-8")
-    new = f"{old.partition(HEADING)[0].rstrip()}\n\n{section()}\n"
+    before, _, after = old.partition(HEADING)[0].partition(FIRST)
+    after = "\n".join(larger()) + "\n\n" + after.partition("\n\n")[2]
+    new = f"{before}{after.rstrip()}\n\n{section()}\n"
     if "--check" in sys.argv[1:]:
         state = "current" if new == old else "stale: python docs/dials.py"
         print(f"docs/dials.md is {state}")
