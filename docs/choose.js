@@ -24,20 +24,35 @@
     made("tr", {}, made("td", {textContent: what}), made("td", {innerHTML: window.deepnetDrawn[formula]}),
       made("td", {textContent: shown(at(formula, {N}))}));
 
+  const whole = (name) => {  // the number of a field; an empty field is no number, and a wrong one is said
+    const {value, min, max, validity} = form.elements[name], number = Number(value);
+    if (value === "" && !validity.badInput && name !== "depth") return NaN;
+    if (value !== "" && Number.isInteger(number) && number >= Number(min) && number <= Number(max)) return number;
+    const label = form.elements[name].labels[0].firstChild.data.trim();
+    throw new RangeError(`${label} cannot be ${value || "empty"}: give a whole number from ${min} to ${max}.`);
+  };
+
   const show = () => {
+    answer.replaceChildren();
+    try { answered(); } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      answer.replaceChildren(said(error.message));
+    }
+  };
+  const answered = () => {
     const given = Object.fromEntries(new FormData(form));
     history.replaceState(null, "", `?${new URLSearchParams(Object.entries(given).filter(([, value]) => value))}`);
-    const N = Number(given.depth), d = Number(given.width), base = Number(given.base);
+    const N = whole("depth"), d = whole("width"), base = whole("base");
+    if (base && !d) throw new RangeError(`Give the width of your model, too: you tuned at width ${base}.`);
+    if (d && !base) throw new RangeError(`Give the width that you tuned at, too: your model has width ${d}.`);
     const rule = rules.find((r) => Object.keys(chosen).every((name) => r[name] === given[name]));
-    answer.replaceChildren();
-    if (!Number.isInteger(N) || N < 1) return answer.append(said("Give the number of layers as a whole number from 1."));
+    answer.append(...Object.entries(rule.words).map(([name, words]) => said(`${given[name]}: ${words}.`)));
     if (rule.refused) return answer.append(said(`No rule: ${rule.refused}`));
     answer.append(made("p", {innerHTML: `Each sublayer: ${window.deepnetDrawn[rule.equation]}`}));
     for (const one of rule.rows) showRow(one, N);
     answer.append(said(rule.advice));
-    if (d >= 1 && base >= 1) showWidth(given, d, base);
-    else if (given.width || given.base) answer.append(said("Give both widths as whole numbers from 1: the width of your model, and the width that you tuned."));
-    showCommands(given, d >= 1 && base >= 1);
+    if (d) showWidth(rule, N, d, base);
+    showCommands(given, rule.closure, d);
   };
   const showRow = (rule, N) => {  // one of the two rules
     const table = made("table", {});
@@ -54,18 +69,20 @@
     }
     answer.append(made("h2", {textContent: rule.named}), table, made("p", {innerHTML: rule.in_depth}));
   };
-  const showWidth = ({optimizer}, d, base) => {  // every number relative to the width that was tuned
+  const showWidth = (rule, N, d, base) => {  // depth times width: relative to the width that was tuned
     const table = made("table", {innerHTML: "<thead><tr><th>matrices<th>initial size ×<th>multiplier ×<th>learning rate ×"});
-    for (const {roles, init, multiplier, rate} of window.deepnetWidths[optimizer]) {
-      const values = [init, multiplier, rate].map((formula) => shown(at(formula, {d}) / at(formula, {d: base})));
+    for (const {roles, init, multiplier, rate} of rule.widths) {
+      const values = [init, multiplier, rate].map((formula) =>
+        shown(at(formula, {N, d: 1}) * at(formula, {N, d}) / at(formula, {N, d: base})));
       table.append(made("tr", {}, ...[roles.join(", "), ...values].map((textContent) => made("td", {textContent}))));
     }
-    answer.append(made("h2", {textContent: `From width ${base} to ${d}`}), table);
+    answer.append(made("h2", {textContent: `With ${N} layers, from width ${base} to ${d}`}), table,
+      said("Each number is the product of both factors: of the depth, and of the width compared with the tuned one."));
   };
-  const showCommands = (given, wide) => {  // what to type, and where to find this choice again
-    const words = `deepnet-theory derive --optimizer ${given.optimizer} --placement ${given.placement} --norm ${given.norm} --layer ${given.layer}`;
+  const showCommands = (given, closure, wide) => {  // what to type, and where to find this choice again
+    const words = `deepnet-theory derive --optimizer ${given.optimizer} --placement ${given.placement} --norm ${given.norm} --layer ${given.layer} --closure ${closure}`;
     const lines = [`${words} --depth ${given.depth}`];
-    if (wide) lines.push(`${words} --across width --width ${given.width} --base-width ${given.base}`);
+    if (wide) lines.push(`${words.replace("derive", "export")} --depth ${given.depth} --width ${given.width} --base-width ${given.base} -o constants.json`);
     const code = made("code", {textContent: lines.join("\n")});
     const copy = made("button", {type: "button", textContent: "Copy", onclick: () => {
       getSelection().selectAllChildren(code);  // the clipboard's own interface is not there from a disk

@@ -27,7 +27,8 @@ import faults
 import gallery
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.optimizer import optimizer, optimizers
+from deepnet_theory.definitions.placement import placement, placements
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import norms
 from deepnet_theory.report.document import GREEK
@@ -43,9 +44,10 @@ ELSEWHERE = (
     ("notebooks/*.ipynb", "notebooks"),
 )
 # what the form offers
-OPTIMIZERS = ("sgd", "adam", "adamw", "lion", "muon", "lamb")
+OPTIMIZERS = optimizers()
 LAYERS = ("attention,ffn", "attention,ffn:swiglu")
 MATRICES = ("embedding", "query", "key", "value", "output", "fc1", "fc2", "gate", "head")
+SUMMARISED = {"placement": placement, "optimizer": optimizer}
 SINGLE = {"CONTRIBUTING.md": "extending.md", "CHANGELOG.md": "changes.md"}
 
 
@@ -81,7 +83,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     # a script and not JSON, since a page that is read from a disk fetches nothing
     entries = rules()
     drawn = {formula: convert(formula_latex(formula)) for formula in formulas(entries)}
-    named = {"deepnetRules": entries, "deepnetWidths": widths(), "deepnetDrawn": drawn}
+    named = {"deepnetRules": entries, "deepnetDrawn": drawn}
     data = "".join(f"window.{name} = {json.dumps(of)};\n" for name, of in named.items())
     files.append(File.generated(config, "rules.js", content=data))
     return files
@@ -93,19 +95,24 @@ def rules() -> list[dict[str, Any]]:
 
 
 def _rules() -> Iterator[dict[str, Any]]:
-    for placement, norm, layer, optimizer in product(placements(), norms(), LAYERS, OPTIMIZERS):
-        select = {"placement": placement, "norm": norm, "layer": layer, "optimizer": optimizer}
+    named = ("placement", "norm", "layer", "optimizer")
+    for values in product(placements(), norms(), LAYERS, OPTIMIZERS):
+        select = dict(zip(named, values, strict=True))
         answer = Answer(Selection(**select))
+        words = {n: of(select[n]).summary for n, of in SUMMARISED.items()}
         try:
             below = [answer.source] if len(answer.rows) > 1 and answer.source else []
         except dt.Refusal as refusal:
-            yield {**select, "refused": str(refusal)}
+            yield {**select, "words": words, "refused": str(refusal)}
             continue
         yield {
             **select,
+            "words": words,
+            "closure": answer.closure,
             "equation": answer.selection.the_placement.equation,
             "rows": [_row(one) for one in (answer, *below)],
             "advice": answer.advice,
+            "widths": widths(answer.selection),
         }
 
 
@@ -130,21 +137,18 @@ def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def widths() -> dict[str, list[dict[str, Any]]]:
-    """What a width asks of each kind of matrix, for every optimizer: roles that agree together."""
-    found = {}
-    for name in OPTIMIZERS:
-        roles: dict[tuple[str, ...], list[str]] = {}
-        for row in width_table(Selection(optimizer=name, layer=LAYERS[-1])).rows:
-            sizes = texts(row)
-            if row.role.endswith(MATRICES) and row.role != "tied-head":
-                key = tuple(str(sizes[size]) for size in ("init", "multiplier", "rate"))
-                roles.setdefault(key, []).append(row.role)
-        found[name] = [
-            {"roles": list(dict.fromkeys(names)), "init": i, "multiplier": m, "rate": r}
-            for (i, m, r), names in roles.items()
-        ]
-    return found
+def widths(selection: Selection) -> list[dict[str, Any]]:
+    """What depth and width together ask of each kind of matrix: roles that agree together."""
+    roles: dict[tuple[str, ...], list[str]] = {}
+    for row in width_table(selection, "both").rows:
+        sizes = texts(row)
+        if row.role.endswith(MATRICES) and row.role != "tied-head":
+            key = tuple(str(sizes[size]) for size in ("init", "multiplier", "rate"))
+            roles.setdefault(key, []).append(row.role)
+    return [
+        {"roles": list(dict.fromkeys(names)), "init": i, "multiplier": m, "rate": r}
+        for (i, m, r), names in roles.items()
+    ]
 
 
 def formulas(entries: list[dict[str, Any]]) -> set[str]:

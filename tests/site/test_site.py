@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from quoted import is_taken
 
+import deepnet_theory as dt
 from deepnet_theory.definitions.placement import placement, placements
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.definitions.selection import Selection
@@ -42,12 +43,24 @@ def test_the_form_offers_what_the_engine_derives(monkeypatch):
                 assert (row["alpha"], row["beta"], row["rate"]) == (own.alpha, own.beta, own.rate)
                 formulas = [row["alpha"], row["beta"], row["rate"], shown["eta"], *shown["beside"]]
                 assert all(readable.fullmatch(formula) for formula in formulas)
+        for group in entry["widths"]:
+            assert all(readable.fullmatch(group[k]) for k in ("init", "multiplier", "rate"))
     assert any(len(entry["rows"][1:]) and len(entry["rows"][1]["rule"]) > 1 for entry in entries)
     assert not readable.fullmatch("alert(N)") and not readable.fullmatch("M**(1/2)")
-    for name, groups in site.widths().items():
-        rates = {role: group["rate"] for group in groups for role in group["roles"]}
-        assert rates["gate"] == rates["fc1"] == {"adamw": "1/d", "sgd": "1"}[name]
-        assert all(readable.fullmatch(g[k]) for g in groups for k in ("init", "multiplier", "rate"))
+    closures = {entry["optimizer"]: entry["closure"] for entry in entries}
+    assert closures["adamw"] == "complete" and all(e["words"]["placement"] for e in entries)
+
+
+def test_the_form_multiplies_depth_and_width_as_export_does():
+    select = {"optimizer": "shampoo", "placement": "pre-ln", "layer": "attention,ffn:swiglu"}
+    groups = site.widths(Selection(**select))
+    rates = {role: group["rate"] for group in groups for role in group["roles"]}
+    made = dt.export(**select, depth=12, width=512, base=128)
+    exported = {name: p.rate for s in made.parts[0].sublayers for name, p in s.parameters.items()}
+    assert len(rates.keys() & exported.keys()) == 5
+    for role in rates.keys() & exported.keys():
+        alone, wide, tuned = (eval(rates[role], {"N": 12, "d": d}) for d in (1, 512, 128))
+        assert alone * wide / tuned == pytest.approx(exported[role]), role
 
 
 def shown(source, markdown):
