@@ -1,4 +1,4 @@
-"""A selection's layers."""
+"""A selection's layers and residual equations: read as they are written, or refused."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 import deepnet_theory as dt
 from deepnet_theory.definitions.discovery import names
 from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import stack
+from deepnet_theory.definitions.sublayer import sublayer
 
 
 @pytest.mark.timeout(120)
@@ -28,15 +30,41 @@ def test_a_layer_reads_back_as_it_is_described(sums):
     assert again == part
 
 
-@pytest.mark.parametrize(
-    ("layer", "says"),
-    [
-        ("attention,ffn;attention,ffn", "says the layers of 2 parts, which 'decoder' lacks"),
-        ("attention,ffn:post-ln", "ffn-post-ln"),
-        ("attention,1/4*ffn", "1/4\\*ffn"),
-        ("attention,cross", "nothing to attend with"),
-    ],
-)
+REFUSED = (
+    ("attention,ffn;attention,ffn", "says the layers of 2 parts, which 'decoder' lacks"),
+    ("attention,ffn:post-ln", "ffn-post-ln"),
+    ("attention,1/4*ffn", "1/4\\*ffn"),
+    ("attention,cross", "nothing to attend with"),
+    *((name, name) for name in ("ffn@9/8", "attention@2/8", "ffn@1/1", "ffn@0/8", "ffn@2")),
+    *((layer, "is empty or has an empty sublayer")
+      for layer in ("attention+", "+ffn", "attention++ffn", ",attention+ffn", "+")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("layer", "says"), REFUSED)
 def test_what_is_no_layer_of_the_stack_is_refused(layer, says):
     with pytest.raises(InputError, match=says):
         stack("decoder", layer)
+
+
+def test_a_layer_says_how_many_of_how_many_experts():
+    own = sublayer("ffn:swiglu@2/8")
+    assert (own.name, own.chosen, own.experts) == ("ffn-swiglu@2/8", 2, 8)
+    assert [m.name for m in own.unscaled] == ["router"]
+    assert own.last_map == sublayer("ffn-swiglu").last_map
+    assert sublayer("ffn@8/256").last_map == ("fc2", "fc2_bias")
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "x + learnt(1)*learnt(2)*branch(x)",
+        "learnt(1)*x + branch(norm(x))",
+        "learnt(1)*(x + branch(norm(x)))",
+        "x + branch(learnt(1)*norm(x))",
+        "x + learnt(x)*branch(x)",
+    ],
+)
+def test_one_learnt_number_multiplies_the_branch(equation):
+    with pytest.raises(InputError, match=r"one learnt number may multiply|starts at a number"):
+        Placement("own", equation, True)

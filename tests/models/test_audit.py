@@ -56,16 +56,11 @@ def small(w, gain):
     nn.init.normal_(w, std=0.02 * gain)
 
 
-QKV, ROLES = ("query", "key", "value"), ("query", "key", "value", "output", "fc1", "fc2")
-PLAIN = ALPHA, 1.0, {}
+ROLES = ("query", "key", "value", "output", "fc1", "fc2")
 KNOWN = {  # what multiplies stream and branch, and the matrices of DeepNorm's sizes
-    "beta upside down": (ALPHA, 1.0, dict.fromkeys(SCALED, BETA**-2)),
     "alpha on the branch": (1.0, ALPHA, {}),
     "alpha not used": (1.0, 1.0, {}),
-    "alpha of another depth": ((4 * N) ** 0.25, 1.0, {}),
-    "packed matrix scaled whole": (ALPHA, 1.0, {"query": BETA, "key": BETA}),
     "packed matrix not scaled": (ALPHA, 1.0, {"value": 1 / BETA}),
-    "fans of the packed matrix": (ALPHA, 1.0, dict.fromkeys(QKV, 2**-0.5)),
     "packed matrix drawn and scaled as one": (
         ALPHA, 1.0, dict.fromkeys(("query", "key"), BETA * 2**-0.5) | {"value": 2**-0.5}),
     "beta on another standard deviation": (

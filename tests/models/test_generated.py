@@ -16,10 +16,11 @@ from deepnet_theory.runtime.linear import described
 
 SEEDS = st.integers(0, 71)
 MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 72)]
-# each word that a few seeds may not say, with whatever else the seed says
+WORDS = "placement", "attention", "feed", "packing", "matrix"
+# each choice of these words in a row, with whatever else the seed says
 PINNED = [
-    *({word: choice} for word in ("placement", "attention", "feed", "packing", "matrix")
-      for choice in GRAMMAR[word]),
+    *({word: GRAMMAR[word][i % len(GRAMMAR[word])] for word in WORDS}
+      for i, _ in enumerate(GRAMMAR["placement"])),
     {"stack": "encoder-decoder"}, {"stack": "decoder"},
     {"feed": "ffn@2/4", "experts": "stacked"},
     *({"feed": "ffn@2/4", "placement": placed, "experts": "apart"}
@@ -154,7 +155,7 @@ ATTENTION = st.sampled_from(("attention", "attention-gated", "attention-sub-ln")
 FEED = st.sampled_from(("ffn", "ffn-swiglu", "ffn-relu2"))
 
 
-@settings(max_examples=2)
+@settings(max_examples=1)
 @example(1, "adam", "attention", "ffn", False)  # the bias of its query
 @example(3, "sgd", "attention-gated", "ffn", True)  # and of its gate
 @given(SEEDS, st.sampled_from(("sgd", "adam")), ATTENTION, FEED, st.booleans())

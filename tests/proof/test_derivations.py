@@ -77,6 +77,21 @@ def test_it_holds_nothing_beside_its_conclusion(derived):
     assert [name for name in beside if "weight" not in name and "order-" not in name] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "matrix", "probe"),
+    [
+        ("sgd post-ln", "ffn-fc1", "radial"),
+        ("adam res-post-ln", "ffn-fc1", "transverse"),  # the norm hides its magnitude
+        ("norms inside post-ln", "ffn-sub-ln-fc2", "radial"),
+    ],
+)
+def test_a_gradient_rests_on_the_probe_that_tells(name, matrix, probe):
+    names = {step.name: step for step in derivations.derivation(name).steps}
+    assert f"{probe}-{matrix}" in names[f"gradient-{matrix.rpartition('-')[0]}"].uses
+    other = {"radial": "transverse", "transverse": "radial"}[probe]
+    assert f"{other}-{matrix}" not in names
+
+
 # ---- errors in a step ----
 
 

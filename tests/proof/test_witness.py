@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import derivations
 import pytest
 import sympy as sp
 
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.placement import Placement, placement, placements
 from deepnet_theory.definitions.sublayer import sublayer, sublayers
+from deepnet_theory.proof import witness as room
+from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.placement import gain, probed, value_of, values_of
 from deepnet_theory.proof.witness import Witness, derivative, distance, sizes
 from deepnet_theory.sizes.laws import law
@@ -72,3 +76,19 @@ def test_a_size_that_is_no_power_is_not_rounded_to_one():
 def test_a_law_has_alpha_where_the_output_moves_with_it(placement, sublayer):
     one, twice = (Witness.at(sublayer, placement, alpha, 0.5, 0).output() for alpha in (1.0, 2.0))
     assert law(placement, sublayer).has_alpha == (distance(one, twice) > 1e-6)
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("field", room.Mixed._fields)
+def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
+    right = room.mixed
+
+    def other(of):
+        numbers = right(of)
+        twice = {field: getattr(numbers, field) * 2}
+        return numbers._replace(**twice) if of.experts > 1 else numbers
+
+    monkeypatch.setattr(room, "mixed", other)
+    monkeypatch.setattr("deepnet_theory.proof.stack.mixed", other)
+    refuted = {row.verdict for row in derive(derivations.selection("experts sgd")).measured}
+    assert Verdict.REFUTED in refuted

@@ -55,20 +55,6 @@ def test_matrices_have_xaviers_variance_times_the_gain(constants, seeds):
         assert abs(p.mean().item()) < 5 * expected / math.sqrt(p.numel())
 
 
-def test_embedding_and_head_are_the_same_at_every_depth(constants):
-    shallow, deep = (
-        build(constants(layers=n), generator=torch.Generator().manual_seed(5)) for n in (1, 9)
-    )
-    assert torch.equal(shallow.embed.weight, deep.embed.weight)
-    assert torch.equal(shallow.head.weight, deep.head.weight)
-    own = build(
-        constants(layers=2),
-        generator=torch.Generator().manual_seed(99),
-        embedding_generator=torch.Generator().manual_seed(5),
-    )
-    assert torch.equal(own.head.weight, deep.head.weight)
-
-
 def test_what_is_made_of_meta_is_what_is_made_and_a_tied_head_stays_tied(constants):
     for c in (constants(), constants(tied_head=True)):
         model = build(c, device="meta")

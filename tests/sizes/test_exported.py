@@ -10,7 +10,7 @@ import pytest
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.placement import placements
-from deepnet_theory.definitions.rule import KNOBS, ParameterConstants
+from deepnet_theory.definitions.rule import KNOBS
 from deepnet_theory.definitions.scheme import not_exportable, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayers
@@ -86,15 +86,6 @@ def test_each_number_is_that_of_the_table(select, form, alignment):
 def numbers(c):
     """Constants without the origin of their numbers."""
     return replace(c, origin={}, condition="")
-
-
-@pytest.mark.parametrize("form", ["forward", "weights"])
-@pytest.mark.parametrize("optimizer", ["adamw", "lamb", "sgd"])
-def test_a_base_of_the_same_size_changes_nothing(optimizer, form):
-    plain = dt.export(optimizer, 6, form=form, **SIZES)
-    same = numbers(dt.export(optimizer, 6, form=form, base=96, **SIZES))
-    ones = {name: ParameterConstants(weight_decay=1.0) for name in same.outer}
-    assert same == replace(numbers(plain), outer=ones)
 
 
 @pytest.mark.parametrize(

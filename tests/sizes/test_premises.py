@@ -13,7 +13,6 @@ from deepnet_theory.proof.explicit import evaluated
 
 MUON = "-eta*polar(g)/rms(polar(g))"
 MOONLIGHT = "-eta*sqrt(max(rows(theta), columns(theta)))*polar(g)"
-SCALED = "-eta*0.2*polar(g)/rms(polar(g))"
 
 
 def derived(capsys, *words):
@@ -23,9 +22,7 @@ def derived(capsys, *words):
     return code, data, {row["role"]: row for row in data["roles"]}
 
 
-@pytest.mark.parametrize(
-    ("update", "low"), [(MUON, "1/d"), (SCALED, "1/d"), (MOONLIGHT, "d**(-1/2)")]
-)
+@pytest.mark.parametrize(("update", "low"), [(MUON, "1/d"), (MOONLIGHT, "d**(-1/2)")])
 def test_spellings_of_one_update_at_full_rank_have_one_rate(capsys, update, low):
     _, data, few = derived(capsys, "--update", update, "--across", "width")
     code, told, many = derived(capsys, "--update", update, "--across", "width", "--rank", "full")

@@ -31,6 +31,7 @@ REFUSED = (
     ({"optimizer": "adam", "closure": "learning-rate", **BOTH}, "one learning"),
     (NO_CROSS, "no cross-attention"),
     ({"optimizer": "sgd", "method": "lemma", "layer": "ffn:relu2"}, "a matrix is there more than"),
+    ({"optimizer": "sgd", "method": "lemma", "layer": "ffn@2/8"}, "no law for the mixture of exp"),
     (
         {"optimizer": "adam", "placement": "pre-ln", "closure": "learning-rate"},
         r"changes shrink by .* complete or unit-residual$",

@@ -151,38 +151,6 @@ def test_the_lines_for_nanochat_keep_the_ratios(folder, monkeypatch):
     assert rates(found["optimizer"]) == [0.25 * rate for rate in before]
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_lightning_trains_with_the_groups(folder, monkeypatch):
-    lightning = pytest.importorskip("lightning")
-    rule, model = exported(folder, monkeypatch)
-    rule.initialise(model)
-    (body,) = (block for block in blocks("python") if "configure_optimizers" in block)
-    found = {"torch": torch, "rule": rule}
-    exec(body, found)
-
-    class Module(lightning.LightningModule):
-        steps, configure_optimizers = 4, found["configure_optimizers"]
-
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def training_step(self, ids, _):
-            return self.model(ids).logsumexp(-1).mean()
-
-    quiet = dict.fromkeys(
-        ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
-    )
-    trainer = lightning.Trainer(accelerator="cpu", max_steps=2, **quiet)
-    trainer.fit(Module(), torch.utils.data.DataLoader(torch.arange(32).reshape(2, 16)))
-    assert trainer.global_step == 2
-    fresh = rates(torch.optim.AdamW(rule.parameter_groups(model)))
-    last = rates(trainer.optimizers[0])
-    assert [one / two for one, two in zip(last, fresh, strict=True)] == pytest.approx(
-        [last[0] / fresh[0]] * len(fresh)
-    )
-
-
 def flax_names(model):
     """A tree as flax's Llama has it: kernels, scales and embeddings."""
     tree = {}

@@ -5,11 +5,14 @@ import random
 
 import pytest
 
+from deepnet_theory.definitions.expression import Call, Name, parts
 from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import norm, sublayers
 from deepnet_theory.proof import witness
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.sizes.rule import solve_rule
 
 
 @pytest.mark.parametrize("name", sublayers())
@@ -37,3 +40,26 @@ def test_a_stream_that_is_multiplied_is_seen_to_the_next_order():
     for alpha in (random.uniform(30, 60) for _ in range(3)):
         series = sum(float(c) * alpha ** float(p) for (p, _), c in times.terms)
         assert math.isclose(series, alpha / math.sqrt(1 + alpha**2), rel_tol=1e-7)
+
+
+# ---- norms within a branch: what they take back, and the rules that follow ----
+
+
+@pytest.mark.parametrize("name", sublayers())
+def test_no_norm_within_a_branch_divides_what_a_rule_makes_small(name):
+    """So its epsilon never overtakes what it divides, at whatever depth."""
+    own = sublayers()[name]
+    norms = [n for n in parts(own.expression.root) if isinstance(n, Call) and n.function == "norm"]
+    inside = {n.name for norm in norms for n in parts(norm.arguments[0]) if isinstance(n, Name)}
+    assert not inside & {m.name for m in own.scaled}
+    assert bool(norms) == name.endswith(("-sub-ln", "-norm", "-latent"))
+
+
+def test_the_order_of_sublayers_does_not_pick_the_closure():
+    layers = ("ffn,attention-sub-ln", "attention-sub-ln,ffn")
+    found = [solve_rule(Selection("adamw", placement="pre-ln", layer=layer)) for layer in layers]
+    assert [rule.closure.name for rule in found] == ["complete", "complete"]
+    betas = [{k.name: k.beta for k in rule.parts[0].kinds} for rule in found]
+    assert betas[0] == betas[1] and betas[0]["attention-sub-ln"] == ONE / (
+        Monomial.number(2) * Monomial.of("N")
+    )
