@@ -20,7 +20,7 @@ from paper_checks.shared.gaussian import FeedForward, LinearAttention, drawn, ex
 from paper_checks.shared.stacks import correlation
 from paper_checks.shared.training import descend
 
-few = partial(settings, max_examples=15, deadline=None)
+few = partial(settings, max_examples=8, deadline=None)
 s, t = sp.symbols("s t", real=True)
 integers, positive = st.integers(-3, 3), st.floats(0.1, 3.0)
 coefficients = st.lists(integers, min_size=1, max_size=5)

@@ -118,9 +118,12 @@ PLANTED = [
 ]
 
 
+LONG = {"batch-weight-rms", "batch-momentum", "common-and-own"}  # seconds each
+
+
 @pytest.mark.parametrize(
     ("claim", "planted", "expected"),
-    PLANTED,
+    [pytest.param(*row, marks=[pytest.mark.slow] * (row[0] in LONG)) for row in PLANTED],
     ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_a_planted_opposite_turns_the_verdict(monkeypatch, plant, claim, planted, expected):

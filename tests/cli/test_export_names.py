@@ -30,17 +30,8 @@ def model(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("trainer", sorted(set(trainers()) - {"automodel", "olmo-core"}))
 def test_the_text_of_a_trainer_is_data_and_the_notes_are_not(cli, model, trainer):
-    words = (
-        "export",
-        model,
-        "--for",
-        trainer,
-        *BASE,
-        "--weight-decay",
-        "0.1",
-        "--betas",
-        "0.9,0.9",
-    )
+    given = ("--weight-decay", "0.1", "--betas", "0.9,0.9")
+    words = ("export", model, "--for", trainer, *BASE, *given)
     told = cli(*words)
     assert told.code == 0 and "note: query+key+value are packed" in told.err
     assert "pre-ln under adamw, 4 layers of the encoder, over a base of width 16 and depth 2" in (
@@ -52,8 +43,7 @@ def test_the_text_of_a_trainer_is_data_and_the_notes_are_not(cli, model, trainer
         assert {row["lr"] for row in groups} > {0.001} and groups[0]["betas"] == [0.9, 0.9]
     else:
         compile(told.out, "rule.py", "exec")
-    assert cli(*words) == told, "the same model is drawn each time"
-    assert cli(*words, "-o", "rule.txt", "--quiet").out == ""
+    assert cli(*words, "-o", "rule.txt", "--quiet").out == ""  # the same model is drawn each time
     assert Path("rule.txt").read_text(encoding="utf-8") == told.out
 
 

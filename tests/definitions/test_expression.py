@@ -20,8 +20,8 @@ HOSTILE = [
     "ｅｔａ*g",  # full-width letters, which Python would normalise to eta
     "еta*g",  # a Cyrillic first letter
     "eta*g\n; import os", "lambda: g", "[g for g in g]", "g if g else eta", "f'{g}'", "eta := g",
-    "1j*g", "True", "...", "sign(*g)", "norm(g, ord=1)", "sign()", "max(g)", "g**g", "g**(1/0)",
-    "1e999*g", "g % 2", "", "   ", "((g**256)**256)**256", "polar(" * 9 + "g" + ")" * 9,
+    "1j*g", "True", "...", "sign(*g)", "", "   ", "((g**256)**256)**256",
+    "polar(" * 9 + "g" + ")" * 9,
     "max(g, (((9**256)**256)**256)**256)", "clip(g, 0, (((9**256)**256)**256)**256)",
     "*".join(["g**60"] * 9), "(" * 250 + "g" + ")" * 250, "-" * 400 + "g", "(" * 10_000_000,
     "sign(" * 150 + "g" + ")" * 150,

@@ -17,7 +17,7 @@ from deepnet_theory.runtime import Model, build, load_constants
 from .hostile import RANDOM, ended, tried
 from .texts import spoiled
 
-ORDINARY = 300
+ORDINARY = 150
 DEEP = []
 for _ in range(500):
     DEEP = [DEEP]

@@ -102,9 +102,9 @@ def test_no_option_breaks_a_command(tmp_path, monkeypatch, capsys, draw):
     made = "export --optimizer adam --depth 1 --width 4 --heads 1 -o constants.json -q"
     assert main(made.split()) == 0
     words = hostile_words(draw.choice(list(COMMANDS)), draw)
-    started = time.monotonic()
+    started = time.process_time()
     code = main(words)
-    taken = time.monotonic() - started
+    taken = time.process_time() - started
     said = capsys.readouterr().err
     assert code in ((0, 1, 2, 3, 4) if words[0] in VERDICTS else (0, 2, 4)), (words, said)
     assert code not in (2, 4) or (said.count("\n") == 1 and len(said) < 6000), (words, said)

@@ -21,7 +21,7 @@ from deepnet_theory.laboratory.verify import decided, looks_at, verify
 
 DEFAULT = wanted_depths(None, stack("encoder"))
 LOOKS = looks_at(DEFAULT, 8, fewer_depths=True)
-SWEEPS = 2000
+SWEEPS = 1000
 NOISE = 0.06  # of one depth's logarithm: some sweeps end at each look
 ERROR = 2 * math.sqrt((1 - CONFIDENCE) * CONFIDENCE / SWEEPS)  # of a share, two sigma
 

@@ -394,14 +394,14 @@ def rows(table):
         seen.add(said)
 
 
-@pytest.mark.parametrize("name", rows(READ))
+@pytest.mark.parametrize("name", [*rows(READ)])
 def test_what_is_read(name):
     found = reading(name, "read")
     assert told(found) == READ[name][1]
     assert found.understood
 
 
-@pytest.mark.parametrize("name", rows(REFUSED))
+@pytest.mark.parametrize("name", [*rows(REFUSED)])
 def test_what_is_refused_says_what_was_seen(name):
     try:
         said = refusal(reading(name, "refused"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import Block, Stack, heads, joined
+from written_models import Block, Stack, heads, joined, post, pre
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError
@@ -175,6 +175,29 @@ class Open(Block):
 def test_a_computed_gate_costs_no_more_in_a_deep_stack():
     audit = dt.audit(Stack(16, d=D, block=Open), X)  # at 2^depth this does not end
     assert audit.verdict == "UNDECIDED" and "multiplied by values computed" in audit.refusal
+
+
+class Lone(Block):
+    """A feed-forward sublayer alone."""
+
+    def forward(self, x):
+        return self.line(x, self.mlp, self.ln_2)
+
+
+@pytest.mark.parametrize(
+    ("line", "final", "equation"),
+    [
+        (pre, True, "x + branch(norm(x))"),
+        (lambda x, f, n: x + n(f(x)), True, "x + norm(branch(x))"),
+        (post, False, "norm(x + branch(x))"),
+    ],
+)
+def test_the_norm_behind_a_lone_sublayer_is_the_final_one_where_the_sublayer_has_its_own(
+    line, final, equation
+):
+    reading = read(stack(line=line, layers=1, final=final, block=Lone), X)
+    assert [s.equation for s in reading.sublayers] == [equation]
+    assert len(reading.norms) == final
 
 
 def loops(z):

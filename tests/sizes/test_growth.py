@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
@@ -59,6 +59,7 @@ def test_the_exponent_is_what_remains_at_great_depth(text):
         assert float(mp.log(value) / mp.log(depth)) == pytest.approx(float(found), abs=1e-6)
 
 
+@settings(max_examples=40)
 @given(_TREES, _TREES, st.integers(1, 3))
 def test_what_cancels_leaves_the_next_term_or_a_refusal(large, small, power):
     """(a + b)^n - a^n grows as a^(n-1) b where b is smaller than a by a power of N."""

@@ -130,7 +130,7 @@ selections = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=45)
 @given(selections)
 def test_a_rule_is_proved_with_every_number_beside_it_or_refused_by_the_table_too(drawn):
     selection = Selection(**drawn.pop("by"), **drawn.pop("on"), **drawn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.constants import FORMS
@@ -43,6 +43,7 @@ def table(update: str, **settings: str) -> WidthTable:
     return width_table(Selection(update=update, placement="pre-ln"), form="weights", **settings)
 
 
+@settings(max_examples=40)
 @given(selections, st.sampled_from(ALIGNMENTS))
 def test_one_update_moves_the_logits_by_one_through_every_role_in_either_form(
     selection: Selection, alignment: str
