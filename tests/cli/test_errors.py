@@ -22,6 +22,7 @@ BAD = {  # what is typed, and what its one sentence says
         "check cake-update-bound",
     ),
     "derive --optimizer sgd --format pdf": "valid are: text, json, latex",
+    "derive --optimizer sgd --depth 8,8": ("the depth '8,8' is not valid", "for example 200"),
     "derive --optimiser sgd": ("No such option: --optimiser", "; did you mean '--optimizer'?"),
     "deriv": ("No such command 'deriv'; valid are: audit, cache", "; did you mean 'derive'?"),
     "export --optimizer sgd": "Missing option '--depth'",

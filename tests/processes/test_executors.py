@@ -24,11 +24,6 @@ def run(processes, works, executor=None):
     return kept
 
 
-def test_each_result_goes_where_it_belongs():
-    found = run(2, [partial(math.factorial, n) for n in range(7)])
-    assert found == {n: math.factorial(n) for n in range(7)}
-
-
 @settings(max_examples=30)
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=9), st.integers(1, 4))
 def test_every_job_is_done_once_and_progress_grows_to_the_whole(costs, count):
@@ -42,10 +37,9 @@ def test_every_job_is_done_once_and_progress_grows_to_the_whole(costs, count):
 
 
 def test_the_work_is_done_elsewhere_by_one_thread_each():
-    works = [os.getpid, partial(os.getenv, "OMP_NUM_THREADS"), os.getpid]
+    works = [os.getpid, partial(os.getenv, "OMP_NUM_THREADS"), partial(math.factorial, 5)]
     found = run(2, works)
-    assert os.getpid() not in (found[0], found[2])
-    assert found[1] == "1"
+    assert found[0] != os.getpid() and found[1] == "1" and found[2] == 120
     assert run(1, [os.getpid]) == {0: os.getpid()}
 
 

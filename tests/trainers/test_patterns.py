@@ -148,13 +148,3 @@ def test_alpha_is_a_line_where_the_placement_has_one():
     made = patterns_of(model, constants(model, placement="post-ln"), 1.0, inputs=IDS)
     alpha = constants(model, placement="post-ln").parts[0].sublayers[0].alpha
     assert f"x = norm({alpha:.6g}*x + branch(x))  # attention of the decoder" in made.lines
-
-
-def test_a_hybrid_takes_the_numbers_of_its_optimizers():
-    model = GPT()
-    rates = {"muon": 0.02, "adamw": 1e-3}
-    made = patterns_of(
-        model, constants(model), rates, inputs=IDS, optimizers={"hidden": "muon", "*": "adamw"}
-    )
-    by = resolved(made, dict(model.named_parameters()))
-    assert by["h.0.mlp.c_fc.weight"].optimizer == "muon" and by["wte.weight"].optimizer == "adamw"
