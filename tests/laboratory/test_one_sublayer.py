@@ -62,7 +62,7 @@ def test_blocks_stand_for_as_many_layers_as_are_left_out():
 def test_a_prediction_says_what_a_fixed_epsilon_gives():
     """Of branches that fall with the depth under a norm; a third of it is left at 128 layers."""
     told = dt.derive(optimizer="sgd", placement="res-post-ln", closure="complete")
-    given = {"depths": [8, 128], "width": 32, "heads": 2, "tokens": 8, "seeds": 3, "draws": 1}
+    given = {"depths": [8, 128], "width": 64, "heads": 2, "tokens": 8, "seeds": 4, "draws": 1}
     found = dt.predict_update(told, rule=told.rule, **given)
     (sentence,) = found.provenance.warnings
     shares = [int(share) / 100 for share in re.findall(r"\((\d+)%\)", sentence)]
