@@ -6,13 +6,7 @@ from dataclasses import replace
 import pytest
 
 from deepnet_theory.definitions.reading import Matrix, Norm, Reading, Sublayer
-from deepnet_theory.definitions.subject import (
-    Wanted,
-    WantedSublayer,
-    differences,
-    gain,
-    norms_of,
-)
+from deepnet_theory.definitions.subject import Wanted, WantedSublayer, differences, gain, norms_of
 
 
 def matrix(role, gain=1.0, error=0.0):

@@ -13,11 +13,7 @@ from deepnet_theory.definitions.assumption import Assumption
 from deepnet_theory.definitions.measurement import Predictions, prediction
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.judging import (
-    judge_assumption,
-    judge_exponent,
-    plan_exponents,
-)
+from deepnet_theory.laboratory.judging import judge_assumption, judge_exponent, plan_exponents
 from deepnet_theory.laboratory.statistics import (
     Interval,
     fit_exponent,

@@ -17,11 +17,7 @@ from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.judging import power_deep_down
 from deepnet_theory.laboratory.model_update import measure_model_update
-from deepnet_theory.laboratory.one_sublayer import (
-    places_in,
-    predict_depth,
-    predict_shares,
-)
+from deepnet_theory.laboratory.one_sublayer import places_in, predict_depth, predict_shares
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.statistics import positive_interval
 from deepnet_theory.laboratory.trial import Case, Sampled, Trial, _standing_for

@@ -161,9 +161,7 @@ def test_a_schemes_own_form_is_no_fault_and_its_lack_is(name):
     ]
 
 
-UNSHOWN = {
-    "layernorm-scaling": "divides what enters a branch by alpha",
-}
+UNSHOWN = {"layernorm-scaling": "divides what enters a branch by alpha"}
 
 
 @pytest.mark.parametrize("name", UNSHOWN)

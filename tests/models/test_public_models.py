@@ -422,8 +422,7 @@ NO_CONSTANTS = {  # those that their own code leaves no place for, and why
 
 
 @pytest.mark.parametrize(
-    "name",
-    [*TAKEN, *(pytest.param(n, marks=pytest.mark.slow) for n in READ if n not in LEFT_OUT)],
+    "name", [*TAKEN, *(pytest.param(n, marks=pytest.mark.slow) for n in READ if n not in LEFT_OUT)]
 )
 def test_what_is_read_takes_the_constants_that_its_reading_selects(name):
     torch.manual_seed(0)

@@ -63,10 +63,7 @@ def test_what_is_no_result_counts_as_none(tmp_path, text):
 
 
 POINTS = st.builds(
-    Point,
-    st.integers(),
-    st.lists(st.floats(allow_nan=False)).map(tuple),
-    st.none() | st.text(),
+    Point, st.integers(), st.lists(st.floats(allow_nan=False)).map(tuple), st.none() | st.text()
 )
 RESULTS = st.builds(Found, POINTS, st.dictionaries(st.text(), POINTS))
 

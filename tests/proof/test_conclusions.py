@@ -48,10 +48,7 @@ def test_no_derivation_reads_a_published_scheme():
 
 REMARKS = (
     ({"optimizer": "adam", "closure": "learning-rate"}, "near-identity assumption fails"),
-    (
-        {"optimizer": "adafactor"},
-        r"^holds where rms\(theta\) > 1/1000$",
-    ),
+    ({"optimizer": "adafactor"}, r"^holds where rms\(theta\) > 1/1000$"),
 )
 
 

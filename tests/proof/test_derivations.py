@@ -170,15 +170,7 @@ def blind(check, step):
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sgd both",
-        "lemma both",
-        "lemma pre-ln",
-        "parallel post-ln",
-    ],
-)
+@pytest.mark.parametrize("name", ["sgd both", "lemma both", "lemma pre-ln", "parallel post-ln"])
 def test_each_check_of_a_step_sees_an_error_without_the_others(name):
     found = [
         (step.name, check.name)

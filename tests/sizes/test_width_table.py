@@ -13,11 +13,7 @@ from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
-from deepnet_theory.sizes.width import (
-    WidthTable,
-    scores,
-    width_table,
-)
+from deepnet_theory.sizes.width import WidthTable, scores, width_table
 
 OWN = (
     "-eta*sign(g)*abs(g)**(1/2)",
@@ -70,10 +66,7 @@ def aligned_updates_change_the_loss_by_one(of: WidthTable) -> None:
 def two_forms_are_one_model(selection, forward, weights):
     assert forward.init and weights.init and forward.multiplier and weights.multiplier
     assert forward.init * forward.multiplier == weights.init * weights.multiplier
-    of = step(
-        selection.the_optimizer,
-        {GRADIENT: ONE, PARAMETER: ONE, "in": D, "out": ONE},
-    ).action
+    of = step(selection.the_optimizer, {GRADIENT: ONE, PARAMETER: ONE, "in": D, "out": ONE}).action
     p, q = of.exponent(GRADIENT), of.exponent(PARAMETER)
     if forward.rate is None or weights.rate is None:
         return

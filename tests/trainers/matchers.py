@@ -194,26 +194,22 @@ def stepped(model, *optimizers):
     }
 
 
-def own_torchtitan(model, text):
-    optimizer = pytest.importorskip("torchtitan.components.optimizer")
+def own_torchtitan(optimizer, model, text):
     plain = optimizer.OptimizersContainer.Config(implementation="for-loop")
     config = defined(text).deepnet_theory(plain)
     return stepped(model, *config.build(model_parts=[model]).optimizers)
 
 
-def own_fairseq2(model, text):
-    factory = pytest.importorskip("fairseq2.recipe.internal.optim")._AdamWFactory
-    return stepped(model, factory(model).create(defined(text).optimizer))
+def own_fairseq2(optim, model, text):
+    return stepped(model, optim._AdamWFactory(model).create(defined(text).optimizer))
 
 
-def own_olmo_core(model, text):
-    pytest.importorskip("olmo_core.optim")
+def own_olmo_core(_, model, text):
     return stepped(model, defined(text).optimizer.build(model))
 
 
-def own_megatron(model, text):
+def own_megatron(core, model, text):
     """Its groups, and the rate and decay that its scheduler gives them after a warm-up."""
-    core = pytest.importorskip("megatron.core.optimizer")
     scheduler = pytest.importorskip("megatron.core.optimizer_param_scheduler")
     overrides = defined(text).config_overrides(CONFIG)
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
@@ -230,9 +226,8 @@ def own_megatron(model, text):
     return stepped(model, made)
 
 
-def own_automodel(model, text):
+def own_automodel(own, model, text):
     """Its optimizer, and the rate and decay that its scheduler gives the groups."""
-    own = pytest.importorskip("nemo_automodel.components.optim.optimizer")
     made = defined(text).optimizer
     (optimizer,) = own.build_optimizer(model, made)
     lr, decay = made[1]["lr"], made[1]["weight_decay"]
@@ -242,7 +237,10 @@ def own_automodel(model, text):
     return stepped(model, optimizer)
 
 
-OWN = {
-    "torchtitan": own_torchtitan, "fairseq2": own_fairseq2, "olmo-core": own_olmo_core,
-    "megatron": own_megatron, "automodel": own_automodel,
-}  # fmt: skip
+OWN = {  # the module that has it, and how it is asked
+    "torchtitan": ("torchtitan.components.optimizer", own_torchtitan),
+    "fairseq2": ("fairseq2.recipe.internal.optim", own_fairseq2),
+    "olmo-core": ("olmo_core.optim", own_olmo_core),
+    "megatron": ("megatron.core.optimizer", own_megatron),
+    "automodel": ("nemo_automodel.components.optim.optimizer", own_automodel),
+}

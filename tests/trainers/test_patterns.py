@@ -13,13 +13,7 @@ from written_models import GPT, Llama, post
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.trainers.patterns import (
-    WRAPPERS,
-    generalised,
-    glob,
-    names,
-    patterns_of,
-)
+from deepnet_theory.trainers.patterns import WRAPPERS, generalised, glob, names, patterns_of
 
 IDS = torch.randint(61, (2, 16), generator=torch.Generator().manual_seed(0))
 WORDS = st.text(string.ascii_lowercase, min_size=1, max_size=3)
