@@ -110,3 +110,5 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path):
     for name in ("binary", "large", "none", "a\0b", "."):
         with pytest.raises(InputError):
             read_text(tmp_path / name, 100)
+    (tmp_path / "full").write_bytes(b"x" * 100)
+    assert read_text(tmp_path / "full", 100) == "x" * 100

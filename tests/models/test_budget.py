@@ -10,10 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written_models import GPT, HEADS, VOCAB
+from written_models import HEADS, VOCAB
 
 import deepnet_theory as dt
-from deepnet_theory import apply_, parameter_groups
+from deepnet_theory import parameter_groups
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, Refusal
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::deepnet_theory.definitions.outcome.UnstableWarning"
 )
 SIZES = {"width": 32, "heads": HEADS, "vocab": VOCAB}
-IDS = torch.arange(18).view(2, 9)
 RATIOS = st.floats(1 / 64, 64)
 
 
@@ -148,17 +147,6 @@ def test_groups_take_the_batch_as_the_file_does_and_each_optimizer_by_its_own_la
     # a file with a batch gives hybrids the same
     filed = parameter_groups(build(c), 1.0, optimizers=by)
     assert [g["lr"] for g in filed] == pytest.approx([g["lr"] for g in after])
-
-
-def test_a_model_of_your_own_carries_it():
-    c, (model, other) = export(batch=64, base_batch=8), (GPT(3, bias=True) for _ in range(2))
-    apply_(other, export(), inputs=IDS)
-    apply_(model, c, inputs=IDS)
-    plain, groups = parameter_groups(other, 1e-3), parameter_groups(model, 1e-3)
-    rates = [
-        sorted(p for g in one for p in [g["lr"]] * len(g["params"])) for one in (plain, groups)
-    ]
-    assert rates[1] == pytest.approx([math.sqrt(8) * lr for lr in rates[0]])
 
 
 def test_an_average_that_ends_and_a_batch_above_the_noise_are_warned_of():

@@ -239,7 +239,7 @@ def test_an_epsilon_that_is_to_be_smaller_is_set_and_one_that_is_small_stays():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_model_in_another_type_is_read_alike(seed, dtype):
     s = sentence(seed, feed="ffn-swiglu")  # where rounding chooses no other expert
     model, other = Model(s), Model(s).to(dtype)

@@ -44,20 +44,6 @@ def test_what_is_presented_keeps_the_value(two, three, n, m):
         assert sized(other) == sized(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ((N**4 * M / 27) ** sp.Rational(1, 16), "(M*N**4/27)**(1/16)"),
-        (1 / sp.sqrt(2 * N), "1/sqrt(2*N)"),
-        (sp.sqrt(M / N), "sqrt(M/N)"),
-        (sp.Integer(1), "1"),
-        (1 / (2 * N), "1/(2*N)"),
-    ],
-)
-def test_a_radical_prints_as_one_root(value, shown):
-    assert str(present(value)) == shown
-
-
 def test_a_branch_has_as_many_gains_as_scaled_matrices():
     assert [gains(count) for count in (1, 2)] == [(w,), (v, w)]
     assert [str(gain) for gain in gains(3)] == ["b_1", "b_2", "b_3"]
