@@ -64,7 +64,7 @@ def afresh():
     from deepnet_theory.proof import derivation, explicit, witness
 
     def forget():
-        for cached in (derivation._derived, explicit.see, witness.sizes):
+        for cached in (derivation.derive, explicit.see, witness.sizes):
             cached.cache_clear()
 
     forget()

@@ -64,13 +64,9 @@ class RuleEntry:
         name = matrix.name if matrix.name in self.gains else STAND_FOR.get(matrix.name, matrix.name)
         return self.gains.get(name, self.beta if matrix.role is Role.SCALED else "1")
 
-    @cached_property
-    def expressions(self) -> tuple[Expression, Expression]:
-        return DEPTH.parse(self.alpha), DEPTH.parse(self.beta)
-
     def at(self, **depth: int) -> tuple[float, float]:
         """The values of α and β at a depth such as ``N=8`` or ``N=8, M=6``."""
-        alpha, beta = (evaluate(e, **depth) for e in self.expressions)
+        alpha, beta = number(self.alpha, **depth), number(self.beta, **depth)
         if alpha <= 0 or beta <= 0:
             where = ", ".join(f"{k} = {v}" for k, v in depth.items())
             raise InputError(
@@ -220,9 +216,9 @@ def own_rule(
         each = [(str(a), str(b)) for a, b in ((alpha, beta), second)]
     except ValueError as error:  # more digits than Python writes
         raise InputError(f"this is no alpha or beta: {error}") from None
+    for text in (text for own in each for text in own):
+        DEPTH.parse(text)  # bad input is refused here, not at the first use
     entries = tuple(RuleEntry(part, "*", *own) for part, own in zip(parts, each, strict=False))
-    for entry in entries:
-        _ = entry.expressions  # bad input is refused here, not at the first use
     return Rule("own", entries, meaning="as the user wrote it")
 
 

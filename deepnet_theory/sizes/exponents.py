@@ -53,25 +53,18 @@ class Exponents:
         return {(p.name, v): self._layers(p, v) for v in stack.depths for p in stack.parts}
 
     def _layers(self, part: Part, variable: str) -> Layers:
-        placement, branches = self.selection.the_placement, []
+        placement, branches, eta = self.selection.the_placement, [], self.rule.eta
         for sublayer in dict.fromkeys(part.layer):
             entry = self.rule.entry(part.name, sublayer.name)
-            rates = dict.fromkeys(Role, self.rule.eta)
-            rates[Role.SCALED] = f"({self.rule.eta})*({entry.rate})"
+            rates = {**dict.fromkeys(Role, eta), Role.SCALED: f"({eta})*({entry.rate})"}
             positive(entry.alpha, variable, "alpha = ")
             positive(entry.beta, variable, "beta = ")
             of = law(placement, sublayer, self.selection.the_norm)
             branches.append(Branch.at(of, variable, entry, rates))
-        return Layers(
-            part.name,
-            variable,
-            tuple(branches),
-            self.update,
-            placement,
-            count=Fraction(part.depth == variable),
-            # scores that grow with the stream saturate a softmax, and a norm behind forgets them
-            fed=CONSTANT,
-        )
+        count = Fraction(part.depth == variable)
+        layers = Layers(part.name, variable, tuple(branches), self.update, placement, count=count)
+        # scores that grow with the stream saturate a softmax, and a norm behind forgets them
+        return replace(layers, fed=CONSTANT)
 
     def amplification(self, variable: str) -> Fraction:
         r"""The exponent of what the later part multiplies the first part's share with.
@@ -176,11 +169,8 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
     rates = {Role(role): text for role, text in scheme.rates.items()}
     found = []
     for entry, part in zip(scheme.parts, stack(scheme.stack).parts, strict=True):
-        placed = (
-            law(scheme, sublayer, norm(scheme.norm))
-            for sublayer in dict.fromkeys(scheme.layer_of(part.name))
-        )
-        depth = part.depth
+        depth, kinds = part.depth, dict.fromkeys(scheme.layer_of(part.name))
+        placed = (law(scheme, kind, norm(scheme.norm)) for kind in kinds)
         branches = tuple(Branch.at(one, depth, entry, rates) for one in placed)
         embedding = positive(entry.embedding, depth)
         layers = Layers(part.name, depth, branches, degrees, scheme, embedding)
