@@ -154,12 +154,6 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
     says whether the stack ends in a norm.
     """
     chosen = given.optimizer if optimizer is None and update is None else optimizer
-    selection = Selection(
-        optimizer=chosen,
-        update=update,
-        placement=given.named_placement or ("pre-ln" if given.final_norm else "post-ln"),
-        norm=given.norm,
-        stack=given.stack,
-        layer=given.named_layer,
-    )
+    where = given.named_placement or ("pre-ln" if given.final_norm else "post-ln")
+    selection = Selection(chosen, update, where, given.norm, given.stack, given.named_layer)
     return selection, Rule(given.name, given.parts, meaning=f"as published: {given.source}")

@@ -362,16 +362,10 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
             f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
             "not an identity path plus one branch"
         ) from None
-    return Law(
-        sublayer=sublayer,
-        weight=signal.branch / size,
-        added=signal.branch,
-        responses=signal.moved,
-        multiplied=signal.path if signal.unit == STREAM else None,  # else a norm has taken it
-        has_alpha="alpha" in placement.expression.names,
-        norms=signal.norms,
-        starts=folded.starts,
-    )
+    weight, added, responses = signal.branch / size, signal.branch, signal.moved
+    multiplied = signal.path if signal.unit == STREAM else None  # else a norm has taken it
+    alpha, norms, starts = "alpha" in placement.expression.names, signal.norms, folded.starts
+    return Law(sublayer, weight, added, responses, multiplied, alpha, norms, starts)
 
 
 def common_gains(

@@ -237,17 +237,9 @@ class _Problem:
             # parameter are sqrt(m) times one matrix's
             power = (1 + self.update.p + self.update.q) / 2
             times = Monomial.number(len(first.scaled)) ** power
-        return Kind(
-            name=name,
-            members=tuple(s.name for s in sublayers),
-            law=law,
-            alpha=alpha,
-            beta=beta,
-            rate=rate,
-            weight=law.weight.put(gains),
-            moved=bare.count * bare.amplification * times * response * step,
-            relative=step / beta,
-        )
+        names, weight = tuple(s.name for s in sublayers), law.weight.put(gains)
+        moved = bare.count * bare.amplification * times * response * step
+        return Kind(name, names, law, alpha, beta, rate, weight, moved, step / beta)
 
     def amplification(self, later: Balanced | None) -> Monomial:
         r"""What the K cross-attentions of the later part multiply a part's share with.

@@ -290,16 +290,8 @@ class Table:
         if place.is_matrix:
             shrunk = ONE if gradient is None else degrees.stepped(gradient, size, ONE) / size
             decay = of_size("decay") / (part.eta * rate * shrunk)
-        return ParameterRow(
-            place,
-            init=start,
-            gradient=gradient,
-            update=moved,
-            rate=rate,
-            epsilon=of_size("epsilon"),
-            decay=decay,
-            share=share,
-        )
+        epsilon = of_size("epsilon")
+        return ParameterRow(place, start, gradient, moved, rate, epsilon, decay, share)
 
 
 def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:

@@ -335,27 +335,21 @@ def row_of(
         update = step(optimizer, values, alignment)
     except Refusal as refusal:
         return replace(bare, refused=str(refusal))
-    action, beside = c * update.action.put(values), epsilon(optimizer, Fold(values))
-    rate = (ONE / action).without_number
-    row = replace(
-        bare,
-        update=update.entry.put(values).without_number,
-        action=action.without_number,
-        rate=rate,
-        epsilon=None if beside is None else beside.without_number,
-        step=update,
-    )
+    entry, action = update.entry.put(values), c * update.action.put(values)
+    entry, rate = entry.without_number, (ONE / action).without_number
+    beside = epsilon(optimizer, Fold(values))
+    epsilons = beside and beside.without_number
+    row = replace(bare, update=entry, action=ONE / rate, rate=rate, epsilon=epsilons, step=update)
     if not place.is_matrix:
         return row
     row = replace(row, decay=ONE / rate)
     # a decay that is added to the gradient: a term of its own where the update is linear in g;
     # elsewhere as large as g, its share of the matrix in one step is what the update leaves it
-    assert row.update is not None
     if update.entry.exponent(GRADIENT) == 1 and not update.entry.exponent(PARAMETER):
         return replace(row, coupled_decay=ONE / rate)
     if init is None:
         return row
-    if rate * row.update / init == ONE:
+    if rate * entry / init == ONE:
         return replace(row, coupled_decay=(gradient / init).without_number)
     why = (
         "a coupled weight decay cannot keep both its size beside the gradient and its share of the "
