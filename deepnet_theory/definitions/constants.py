@@ -277,18 +277,9 @@ class Constants(Displayed):
                     SublayerConstants(s.name, alpha, beta, rate, gains, own, epsilon, parallel)
                 )
             parts.append(PartConstants(part.name, layers, part.causal, tuple(rows)))
-        optimizer = selection.the_optimizer
-        return cls(
-            stack=selection.stack,
-            placement=selection.placement,
-            norm=selection.norm,
-            parts=tuple(parts),
-            architecture=architecture,
-            optimizer=optimizer.name,
-            update=optimizer.update,
-            eta=rule.eta_at(**depth),
-            **more,
-        )
+        by, eta = selection.the_optimizer, rule.eta_at(**depth)
+        where = selection.stack, selection.placement, selection.norm
+        return cls(*where, tuple(parts), architecture, by.name, by.update, eta, **more)
 
     def parameter(
         self, part: str, sublayer: int | None, name: str, role: Role

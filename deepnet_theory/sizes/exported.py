@@ -329,6 +329,7 @@ def on_base(
     # Xavier's size of a (vocab, width) matrix is no power of the width
     fans = (a.width + a.vocab) / (smaller.width + smaller.shape.get("vocab", a.vocab))
     outside = partial(_outside, scale, fans, eta)
+    words = {n: f"{w}; rates over a base: {scale.words}" for n, w in c.origin["rows"].items()}
     scaled = replace(
         c,
         eta=eta,
@@ -336,14 +337,7 @@ def on_base(
         head_multiplier=scale.ratio(point.multipliers["head"]),
         scores=of_scores,
         outer={name: times(row, outside(row)) for name, row in outer.items()},
-        origin={
-            **c.origin,
-            "rows": {
-                name: f"{words}; rates over a base: {scale.words}"
-                for name, words in c.origin["rows"].items()
-            },
-            "base": written(smaller),
-        },
+        origin={**c.origin, "rows": words, "base": written(smaller)},
     )
     return replace(scaled, condition=_condition(scaled))
 

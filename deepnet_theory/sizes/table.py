@@ -359,12 +359,9 @@ def texts(rule: Rule) -> Texts:
             falls = falling(kind.law, kind.alpha, kind.beta, part.part.depth)
             epsilon = {where: text(size) for where, size in falls}
             entries.append(RuleEntry(part.part.name, kind.name, *values, norm_epsilon=epsilon))
-    return Texts(
-        name=rule.selection.optimizer or "custom",
-        entries=tuple(entries),
-        eta=text(rule.parts[-1].eta),
-        meaning=(
-            "the powers of the depth are derived orders; the constant in front is the convention "
-            f"of the balance '= 1' and of the closure '{rule.closure.name}'"
-        ),
+    meaning = (
+        "the powers of the depth are derived orders; the constant in front is the convention "
+        f"of the balance '= 1' and of the closure '{rule.closure.name}'"
     )
+    name, eta = rule.selection.optimizer or "custom", text(rule.parts[-1].eta)
+    return Texts(name, tuple(entries), eta, meaning)
