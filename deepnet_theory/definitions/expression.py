@@ -226,33 +226,21 @@ def evaluate(expression: Expression, **values: float) -> float:
 
 
 # rows are a matrix's outputs and columns its inputs, as torch stores it; a vector is one column.
-UPDATE = Grammar(
-    purpose="an update",
-    symbols=("eta", "g", "theta"),
-    functions={
-        **dict.fromkeys(("sign", "abs", "sqrt", "log", "norm", "rms"), (1, 1)),
-        **dict.fromkeys(("numel", "rows", "columns", "polar"), (1, 1)),
-        **dict.fromkeys(("max", "min"), (2, 8)),
-        "clip": (3, 3),
-    },
-)
-PRACTICE = Grammar(
-    "an update with epsilon and weight decay",
-    ("eta", "g", "theta", "epsilon", "decay"),
-    UPDATE.functions,
-)
-KEPT = Grammar("an update of averages", ("eta", "g", "theta", "v", "memory"), UPDATE.functions)
-DEPTH = Grammar(
-    purpose="an expression in the depth",
-    symbols=("N", "M"),
-    functions={"sqrt": (1, 1), "log": (1, 1), "abs": (1, 1), "max": (2, 8), "min": (2, 8)},
-)
+_OF_UPDATES = {
+    **dict.fromkeys(("sign", "abs", "sqrt", "log", "norm", "rms"), (1, 1)),
+    **dict.fromkeys(("numel", "rows", "columns", "polar"), (1, 1)),
+    **dict.fromkeys(("max", "min"), (2, 8)),
+    "clip": (3, 3),
+}
+_OF_DEPTHS = {**dict.fromkeys(("sqrt", "log", "abs"), (1, 1)), "max": (2, 8), "min": (2, 8)}
+_PRACTISED = ("eta", "g", "theta", "epsilon", "decay")
+UPDATE = Grammar("an update", ("eta", "g", "theta"), _OF_UPDATES)
+PRACTICE = Grammar("an update with epsilon and weight decay", _PRACTISED, _OF_UPDATES)
+KEPT = Grammar("an update of averages", ("eta", "g", "theta", "v", "memory"), _OF_UPDATES)
+DEPTH = Grammar("an expression in the depth", ("N", "M"), _OF_DEPTHS)
 # l is the layer's index, from 1 to the number of layers of its part
-INDEXED = Grammar(
-    purpose="an expression in the depth and the layer's index",
-    symbols=(*DEPTH.symbols, "l"),
-    functions=DEPTH.functions,
-)
+_INDEXED = "an expression in the depth and the layer's index"
+INDEXED = Grammar(_INDEXED, ("N", "M", "l"), _OF_DEPTHS)
 
 
 def typed(formula: str) -> str:

@@ -20,11 +20,8 @@ from deepnet_theory.definitions.expression import (
 )
 from deepnet_theory.definitions.outcome import InputError
 
-PLACEMENT = Grammar(
-    purpose="a residual equation",
-    symbols=("x", "alpha"),
-    functions={"norm": (1, 1), "branch": (1, 1), "learnt": (1, 1)},
-)
+_FUNCTIONS = dict.fromkeys(("norm", "branch", "learnt"), (1, 1))
+PLACEMENT = Grammar("a residual equation", ("x", "alpha"), _FUNCTIONS)
 RESIDUAL_GAIN = "residual_gain"  # learnt, on the branch
 
 # measured, not derived: benchmarks/results/practice.md

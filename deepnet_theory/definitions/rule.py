@@ -252,11 +252,7 @@ class ParameterConstants:
 
 # ---- closures: the condition beside the balance that picks one rule of them all ----
 
-CLOSURE = Grammar(
-    purpose="one side of a closure",
-    symbols=("alpha", "beta", "m", "rho"),
-    functions={"sqrt": (1, 1)},
-)
+CLOSURE = Grammar("one side of a closure", ("alpha", "beta", "m", "rho"), {"sqrt": (1, 1)})
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,7 @@ ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
 IN_STACK = (
     "scaled", "unscaled", "norm-gain", "norm-bias", "output-bias", "inner-bias", "query-bias",
 )  # fmt: skip
-WIDTH = Grammar(
-    purpose="a standard deviation in the width", symbols=("d",), functions=DEPTH.functions
-)
+WIDTH = Grammar("a standard deviation in the width", ("d",), DEPTH.functions)
 
 
 @dataclass(frozen=True)

@@ -86,15 +86,11 @@ def constants_of(
         c = Constants.of(selection, rule, layers, architecture, warning=warning)
         return _as_exported(c, selection, rule, form, row="own", rows={}, verdict="ASSUMED")
     selection = answer.table.selection  # with the closure by name
-    c = Constants.of(
-        selection,
-        answer.rule,
-        layers,
-        architecture,
+    own, told = (
         answer.table.at(**layers),
-        warning=answer.warning,
-        condition=answer.condition,
+        {"warning": answer.warning, "condition": answer.condition},
     )
+    c = Constants.of(selection, answer.rule, layers, architecture, own, **told)
     return _as_exported(
         c,
         selection,
@@ -174,20 +170,11 @@ def constants_of_scheme(
         for s in dict.fromkeys(part.layer)
     ]
     rule = Rule(given.name, tuple(entries), meaning=f"as published, not derived: {given.source}")
-    c = Constants.of(
-        selection,
-        rule,
-        {**at, **layers},
-        read(Architecture, sizes, "an architecture"),
-        warning=Exponents(selection, rule).unstable,
-    )
-    c = replace(
-        c,
-        parts=tuple(
-            replace(p, sublayers=tuple(_stepped(given, c.architecture, s, at) for s in p.sublayers))
-            for p in c.parts
-        ),
-    )
+    a, warning = read(Architecture, sizes, "an architecture"), Exponents(selection, rule).unstable
+    c = Constants.of(selection, rule, {**at, **layers}, a, warning=warning)
+    each = (tuple(_stepped(given, a, s, at) for s in part.sublayers) for part in c.parts)
+    pairs = zip(c.parts, each, strict=True)
+    c = replace(c, parts=tuple(replace(part, sublayers=own) for part, own in pairs))
     told = {given.name: rule.told(**at)}
     names = {"scheme": given.name, "source": given.source, "row": given.name, "rows": told}
     return _as_exported(c, selection, rule, form, verdict="ASSUMED", **names)

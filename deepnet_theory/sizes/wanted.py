@@ -118,13 +118,8 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
         placed = replace(chosen, placement=where.name, closure=name)
         with suppress(DeepNetTheoryError):  # there is no such rule
             sizes = table(placed)
-            c = Constants.of(
-                placed,
-                texts(sizes.rule),
-                depth,
-                Architecture(),
-                sizes.at(**depth) if where.learnt else {},
-            )
+            learnt = sizes.at(**depth) if where.learnt else {}
+            c = Constants.of(placed, texts(sizes.rule), depth, Architecture(), learnt)
             yield replace(
                 rows_of(reading, c),
                 detail=f"closure {name}{route}",
