@@ -181,24 +181,14 @@ def best_exponent(
 def loss_above(one: Curve, best: float, other: Curve, baseline: float) -> Estimate:
     """How far the loss of ``other`` is above that of ``one`` at the rate of both nearest to a best.
 
-    Seeds are paired. NaN has learnt nothing: the baseline.
+    A curve is held against its own lowest loss. Seeds are paired. NaN has learnt nothing: the
+    baseline.
     """
     rate = min({*one.rates} & {*other.rates}, key=lambda rate: abs(math.log(rate / best)))
-    above, below = (_losses(c, rate, baseline) for c in (other, one))
+    own = one.rates[_lowest(one.losses)] if one is other else rate
+    losses = (c.values[c.rates.index(at)] for c, at in ((other, rate), (one, own)))
+    above, below = (np.nan_to_num(each, nan=baseline) for each in losses)
     return Estimate({"rate": rate}, *t_interval(above - below).numbers)
-
-
-def _losses(c: Curve, rate: float, baseline: float) -> Array:
-    """The seeds' losses at a rate of the grid; what diverged has learnt nothing."""
-    return np.nan_to_num(c.values[c.rates.index(rate)], nan=baseline)
-
-
-def loss_of_fewer_steps(one: Curve, other: Curve, baseline: float) -> Estimate:
-    """How far a longer run at the best rate of ``one`` is above its own lowest loss of the grid."""
-    own = other.rates[_lowest(other.losses)]
-    rate = min(other.rates, key=lambda rate: abs(math.log(rate / one.best)))
-    lost = _losses(other, rate, baseline) - _losses(other, own, baseline)
-    return Estimate({"rate": rate}, *t_interval(lost).numbers)
 
 
 def transfers(verdict: Verdict, cost: Estimate, most: float) -> Verdict:
@@ -233,9 +223,8 @@ def judged(
     if not (math.isfinite(shallow.best) and deep.best_by_seed):
         return exponents, None, None, verdict
     base = rule[0] if rule and math.isfinite(rule[0].best) else shallow
-    cost, gap = loss_above(shallow, base.best, deep, baseline), None
-    if "T" in deep.depth:
-        cost = loss_of_fewer_steps(shallow, deep, baseline)
+    beside = deep if "T" in deep.depth else shallow  # more steps learn more
+    cost, gap = loss_above(beside, base.best, deep, baseline), None
     verdict = transfers(verdict, cost, MATERIAL * (baseline - base.best_loss))
     if rule and rule[-1].best_by_seed:
         gap = loss_above(rule[-1], base.best, deep, baseline)

@@ -98,14 +98,14 @@ class Built:
         """What a run depends on beside its rate and seed."""
         constants = self.constants[depth_key(place)]
         digest = self.course.corpus(len(constants.parts)).digest
-        course = replace(self.course, steps=steps_at(place, self.steps))
+        course = replace(self.course, steps=place.get("T", self.steps))
         return "transfer", constants, course, digest
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
         """One model on windows of its own, the same under all constants and rates."""
         constants, course = self.constants[depth_key(place)], self.course
         settings, validation = course.settings, course.validation(len(constants.parts))
-        sequences, steps = settings.batch, steps_at(place, course.steps)
+        sequences, steps = settings.batch, place.get("T", course.steps)
         if (budget := constants.budget) is not None:  # as many sequences in all at each batch
             sequences, steps = int(budget.batch or sequences), round(steps * budget.steps)
         size = sequences * settings.tokens * constants.architecture.width
@@ -140,11 +140,6 @@ class Built:
 
             ended = trained(steps, loss_at, update, evaluate, baseline)
         return replace(ended, taken=(*taken,))
-
-
-def steps_at(place: Depth, steps: int) -> int:
-    """The steps of a run: those of its place, where they vary."""
-    return place.get("T", steps)
 
 
 def begun(constants: Constants, course: Course, seed: int) -> Model:
@@ -211,7 +206,7 @@ class Setup:
 
     def depends_on(self, place: Depth) -> object:
         """What a run depends on beside its rate and seed; None where the code is not known."""
-        steps = steps_at(place, self.steps)
+        steps = place.get("T", self.steps)
         known = self.factory.depends_on("transfer", self.dtype, steps, self.stepped)
         return None if known is None else (known, place, self.constants.get(depth_key(place)))
 
@@ -221,7 +216,7 @@ class Setup:
         return self.stepped is not None
 
     def _trained(self, place: Depth, rate: float, seed: int, where: str) -> Ended:
-        steps = steps_at(place, self.steps)
+        steps = place.get("T", self.steps)
         if self.stepped is not None:  # a plain model, trained as ``measure`` follows its updates
             made, step = (
                 self.factory.seeded(seed, place.get("N"), width=place.get("d")),
@@ -250,7 +245,7 @@ class Setup:
 
     def arguments(self, place: Depth, rate: float, seed: int) -> dict[str, Any]:
         """What the factory takes of what there is, by name; it must take what varies."""
-        offered = {"lr": rate, "seed": seed, "steps": steps_at(place, self.steps)}
+        offered = {"lr": rate, "seed": seed, "steps": place.get("T", self.steps)}
         offered |= {name: place[s] for name, s in (("depth", "N"), ("width", "d")) if s in place}
         takes: Mapping[str, inspect.Parameter] = {}
         with suppress(TypeError, ValueError):

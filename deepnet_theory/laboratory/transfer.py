@@ -51,7 +51,7 @@ from deepnet_theory.laboratory.runs import Ended, run_of, warning
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
-from deepnet_theory.laboratory.training import Built, Course, Setup, steps_at
+from deepnet_theory.laboratory.training import Built, Course, Setup
 from deepnet_theory.processes.jobs import Job, Work, cores, run_jobs
 from deepnet_theory.processes.keep import cache_of
 from deepnet_theory.runtime.building import checked
@@ -81,7 +81,7 @@ def train_all(
             jobs.append(Job(what, cost, partial(one.train, place, rate, seed), keep, on))
     if work.get("processes", 1) is None:
         each = product(places, trainers.values())
-        layers = sum(place.get("N", 1) * steps_at(place, one.steps) for place, one in each)
+        layers = sum(place.get("N", 1) * place.get("T", one.steps) for place, one in each)
         steps = layers * len(rates) * len(seeds)
         work["processes"] = cores() if steps >= LONG and not torch.cuda.is_available() else 1
     stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)

@@ -10,7 +10,6 @@ from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
 from deepnet_theory.report.rule import document, owner, steps, title
-from deepnet_theory.sizes.batch import DOMINANT
 from deepnet_theory.sizes.width import written
 
 if TYPE_CHECKING:
@@ -222,18 +221,13 @@ def curve_figure(derivation: BatchDerivation) -> tuple[doc.Figure, ...]:
     return (doc.Figure((panel,), "B/B_noise", label, CURVE),) * bool(points)
 
 
-def _steady(table: BatchTable) -> Iterator[doc.Words]:
+def _steady(table: BatchTable) -> Iterator[str]:
     """The rms that noise and decay leave of matrices, a line for each power of B and T."""
-    sizes = {row.weight_rms for row in table.rows if row.decay is not None}
-    for size in sizes - {None} or sizes if table.gradient_noise == DOMINANT else ():
-        if size is None:
-            yield "Under this update noise and decay hold a matrix at no rms that is a power of B."
-            continue
-        constant = "the same at every B" if not size.exponent("B") else "times a power of B"
-        steps = power(size.exponent("T"), "T")
+    for size in {row.weight_rms: 0 for row in table.rows if row.weight_rms}:
+        in_batch, in_steps = (power(size.exponent(symbol), symbol) for symbol in "BT")
         yield (
-            f"Noise and decay hold a matrix at the rms √(η/(2λ))·rms(U), {constant}. "
-            f"T times the steps at the same rate multiply that rms by {steps}."
+            "Noise and decay hold a matrix at the rms √(η/(2λ))·rms(U): "
+            f"{in_batch} in the batch B, {in_steps} in the number of steps T at one rate."
         )
 
 
