@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.expression import GREEK, RAISED
@@ -124,16 +124,6 @@ class Mark(NamedTuple):
     of_x: bool = False
 
 
-def through(
-    marks: Sequence[Mark], slope: float, start: float = 0
-) -> tuple[tuple[float, float], ...]:
-    """A line of a slope on logarithmic axes, through the first mark from ``start`` on."""
-    first = next((m for m in marks if m.x >= start and 0 < m.y < math.inf), None)
-    if first is None:
-        return ()
-    return tuple((m.x, first.y * (m.x / first.x) ** slope) for m in marks)
-
-
 @dataclass(frozen=True)
 class Series:
     """All that has one label in a figure: marks, a line through points, a shaded band.
@@ -150,6 +140,17 @@ class Series:
     shade: float = 1.0
     dashed: bool = False
     measured: bool = False
+
+
+def sloped(
+    label: str, marks: tuple[Mark, ...], slope: float | None, start: float = 0, **more: Any
+) -> Series:
+    """Marks, and a line of a slope on logarithmic axes through the first mark from ``start`` on."""
+    first = next((m for m in marks if m.x >= start and 0 < m.y < math.inf), None)
+    if first is None or slope is None:
+        return Series(label, marks, **more)
+    line = tuple((m.x, first.y * (m.x / first.x) ** slope) for m in marks)
+    return Series(f"{label} ({power(slope)})", marks, line, **more)
 
 
 @dataclass(frozen=True)

@@ -244,10 +244,9 @@ def _series(m: Result, variable: str, colour: int) -> doc.Series:
     if exponent is None or exponent.predicted is None:
         # what is far from the identity has no law, and no size to be held against
         return doc.Series(label, marks, colour=colour)
-    line = doc.through(marks, exponent.predicted, exponent.fitted_from or 0)
     band = tuple(doc.Mark(p.at[variable], *p.predicted) for p in shown if p.predicted is not None)
-    label += f" ({power(exponent.predicted)})"
-    return doc.Series(label, marks, line, band, colour, dashed=colour > 0)
+    start, more = exponent.fitted_from or 0, {"band": band, "colour": colour, "dashed": colour > 0}
+    return doc.sloped(label, marks, exponent.predicted, start, **more)
 
 
 def along(points: Points, variable: str) -> list[Estimate]:

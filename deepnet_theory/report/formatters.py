@@ -139,7 +139,5 @@ def draw(
     for colour, (label, at) in enumerate(measured.items()):
         marks = tuple(doc.Mark(place, value, value, value) for place, value in at.items())
         slope = (slopes or {}).get(label)
-        line = () if slope is None else doc.through(marks, slope)
-        named = label if slope is None else f"{label} ({doc.power(slope)})"
-        series.append(doc.Series(named, marks, line, colour=min(colour, 3)))
+        series.append(doc.sloped(label, marks, slope, colour=min(colour, 3)))
     return drawn(doc.Figure(((title, tuple(series)),), x, y))

@@ -28,7 +28,8 @@ def junit(audit: Audit) -> str:
     found = [*_findings(audit)]
     levels = [level for level, _, _ in found]
     counts = {"failures": levels.count(ERROR), "errors": levels.count(WARNING)}
-    suite = _element(None, "testsuite", name="deepnet-theory audit", tests=len(found), **counts)
+    told = {"name": "deepnet-theory audit", "tests": len(found), **counts}
+    suite = ElementTree.Element("testsuite", {name: str(value) for name, value in told.items()})
     for level, finding, place in found:
         case = _element(suite, "testcase", classname=audit.model, name=finding.where, **place)
         message = {} if level == NOTICE else {"message": finding.what}
@@ -38,12 +39,10 @@ def junit(audit: Audit) -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 
 
-def _element(parent: ElementTree.Element | None, tag: str, **values: object) -> ElementTree.Element:
-    """An element, in its parent if any; its values lose the characters that XML lacks."""
-    texts = {name: NO_XML.sub("?", str(value)) for name, value in values.items()}
-    if parent is None:
-        return ElementTree.Element(tag, texts)
-    return ElementTree.SubElement(parent, tag, texts)
+def _element(parent: ElementTree.Element, tag: str, **texts: str) -> ElementTree.Element:
+    """An element in its parent, whose texts lose the characters that XML lacks."""
+    valid = {name: NO_XML.sub("?", text) for name, text in texts.items()}
+    return ElementTree.SubElement(parent, tag, valid)
 
 
 def github(audit: Audit) -> str:

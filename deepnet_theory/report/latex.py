@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.notation import equation_latex, formula_latex
-
-if TYPE_CHECKING:
-    from sympy import Expr
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath,amssymb,fontspec,unicode-math}
@@ -48,7 +44,9 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
 
 
 def _words(words: doc.Words) -> str:
-    def formula(expression: Expr | str) -> str:
-        return f"${formula_latex(expression)}$"
-
-    return doc.joined(words, formula, r"\textbf{{{}}}", lambda text: text.translate(_TYPED))
+    return doc.joined(
+        words,
+        lambda formula: f"${formula_latex(formula)}$",
+        r"\textbf{{{}}}",
+        lambda text: text.translate(_TYPED),
+    )

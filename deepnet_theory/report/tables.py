@@ -238,9 +238,9 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
     alike = doc.gathered((sizes, row.role) for sizes, row in of_roles if row.refused is None)
     lines = ((*(cell("", s, None) for s in sizes), ", ".join(to)) for sizes, to in alike.items())
     points = ((number(ratio), number(rate)) for ratio, rate in derivation.curve.items())
-    of: doc.Body = (f"In closed form, for {derivation.premise}:",) if derivation.curved else ()
-    curve = (*of, doc.table(">B/B_noise | >best rate over that without noise", points))
-    curve += curve_figure(derivation)
+    closed = f"In closed form, for {derivation.premise}:" * derivation.curved
+    values = doc.table(">B/B_noise | >best rate over that without noise", points)
+    curve: doc.Body = (closed, values, *curve_figure(derivation))
     others: doc.Body = ()
     if derivation.wide:
         kept = [row for row in derivation.joint if row.refused is None]
