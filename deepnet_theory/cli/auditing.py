@@ -66,14 +66,13 @@ def audit(
     from deepnet_theory.models.reading import read
     from deepnet_theory.runtime.building import checked
 
-    asked = None if scheme is None else scheme_named(scheme)
+    asked, called = None if scheme is None else scheme_named(scheme), type(model).__name__
     if asked is not None:
         refuse({"constants": constants}, f"with the scheme {asked.name!r}: give one of them")
         rules_of.require_shown(asked)
     given = None if constants is None else checked(constants)
-    called = model if isinstance(model, str) else type(model).__name__
     if isinstance(model, str):
-        model = load_factory(model).make(depth)
+        called, model = model, load_factory(model).make(depth)
     under, groups = None, dict[str, dict[str, float]]()
     if isinstance(optimizer, str):
         under = optimizer_named(optimizer).name

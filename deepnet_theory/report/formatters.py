@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deepnet_theory.definitions.measurement import Result
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.report import document as doc
+from deepnet_theory.report import text as terminal
 
 if TYPE_CHECKING:
     from deepnet_theory.proof.derivation import Derivation
@@ -43,8 +44,6 @@ def composed(result: Any, **how: bool) -> doc.Document:
 
 def text(result: object) -> str:
     """All that a result says, as plain text."""
-    from deepnet_theory.report import text as terminal
-
     return terminal.text(composed(result))
 
 
@@ -70,9 +69,8 @@ def line(result: Any) -> str:
         from deepnet_theory.report.experiment import lines
 
         return lines(result)
-    name = type(result).__name__
+    name, verdict = type(result).__name__, getattr(result, "verdict", "")
     rule = f": {result.rule.told()}" if name == "Derivation" else ""
-    verdict = getattr(result, "verdict", "")
     title = composed(result).title.removeprefix(f"{name} of ")
     return f"<{name} of {title}{rule}{f'; {verdict}' * bool(verdict)}>"
 
