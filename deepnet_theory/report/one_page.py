@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -25,15 +26,13 @@ groups = parameter_groups(model, lr=1e-3)  # for a torch optimizer
 
 
 def exported(constants: Constants) -> doc.Document:
-    """Constants by themselves: the numbers of every kind of sublayer, and what to know of them."""
-    notes = ("Note", constants.condition), ("Warning", constants.warning)
-    said = [f"{label}: {words}" for label, words in notes if words]
-    if base := constants.base:
-        said.append(
-            f"Relative to a model of width {base.width}: `parameters` of each sublayer has what "
-            "each kind of parameter starts and steps with."
-        )
-    title = f"Constants of {constants.optimizer}, {constants.placement}"
+    """Constants by themselves: the numbers of every kind of sublayer, and what to know first."""
+    said, over = [], f", over a base of width {constants.base.width}" if constants.base else ""
+    for label, words in (("Note", constants.condition), ("Warning", constants.warning)):
+        first, *more = re.split(r"(?<=\.) (?=[A-Z])", words)
+        count = f" 1 of {1 + len(more)}" * bool(more)
+        said.append(f"{label}{count}: {first}" * bool(words))
+    title = f"Constants of {constants.optimizer}, {constants.placement}{over}"
     return doc.Document(title, (*_numbers(constants), *said))
 
 

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory import Constants
+from deepnet_theory import Constants, export
 from deepnet_theory.definitions.constants import PartConstants, SublayerConstants
 from deepnet_theory.definitions.display import Displayed, register
+
+from .balanced import balanced
+from .stored import RESULTS
 
 
 def test_another_form_can_be_registered_and_a_dataclass_leaves_the_display_to_it(monkeypatch):
@@ -35,6 +38,20 @@ def test_the_registry_imports_no_report_before_something_is_shown():
     assert run.stdout.split() == []
 
 
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_has_an_html_view_that_is_well_formed(name):
+    count = balanced(RESULTS[name]._repr_html_())
+    assert count["table"] and count["svg"]
+
+
+def test_constants_over_a_base_are_few_lines_and_say_how_many_notes_there_are():
+    made = export("adamw", depth=100, width=512, base=128)
+    said = str(made)
+    assert len(said.splitlines()) <= 11
+    assert "over a base of width 128" in said and "Note 1 of 3: " in said
+    assert "start_head_" in made.condition and balanced(made._repr_html_())["table"] == 1
+
+
 NUMBERS = st.floats(1e-3, 1e3)
 
 
@@ -47,7 +64,7 @@ def test_constants_are_printed_with_their_learning_rates_multiplier(alpha, beta,
         optimizer="adam", warning="Mind the head.",
     )  # fmt: skip
     said = str(constants)
-    assert len(said.splitlines()) <= 12 and "Warning: Mind the head." in said
+    assert len(said.splitlines()) <= 10 and "Warning: Mind the head." in said
     of_row = next(line for line in said.splitlines() if "3 encoder" in line).split()
     read = dict(zip(("alpha", "beta", "kappa"), of_row[3:], strict=False))
     assert float(read["alpha"]) == pytest.approx(alpha, rel=1e-4)
