@@ -19,7 +19,7 @@ BUDGETS = {
     "models": 5205,
     "processes": 495,
     "proof": 4092,
-    "report": 2246,
+    "report": 2288,
     "runtime": 990,
     "sizes": 5213,
     "trainers": 501,
