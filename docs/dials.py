@@ -8,16 +8,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import optimizer, optimizers
 from deepnet_theory.definitions.selection import GRADIENT_NOISE, SHAPES, Selection
 from deepnet_theory.sizes.batch import POWERS, batch_rule
-from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.table import HEAD
-from deepnet_theory.sizes.update import FULL
+from deepnet_theory.sizes.update import FULL, powers
 from deepnet_theory.sizes.width import (
     Scale,
     places,
@@ -109,6 +109,59 @@ MORE = {
     "4 times the vocabulary": {"vocab": 4.0},
     "a quarter of the key and value heads": {"kv-heads": 0.25},
 }
+PAPER_TEXT = """
+## What is published, entry by entry
+
+*Derived* is computed, and *agrees* compares it with the published entry. An entry is a factor of
+Adam's learning rate. Entries are those of the abstracts. 2601.20205, 2508.09752 and 2605.15290 say
+there that one rate works, or does not. The factors in their texts, and in 2605.14200, are not
+compared. The rates of 2407.05872 are [on the page of the width](width.md).
+
+One step on explicit matrices decides where papers differ, in a claim on each of these:
+
+- [experts and granularity](findings/width/README.md#width-experts-finer), and the
+  [noise of experts](findings/width/README.md#width-experts-root)
+- [grouped keys and values](findings/width/README.md#width-gqa)
+- [embedding against hidden](findings/width/README.md#width-embedding-vocab)
+- [rank of an adapter](findings/width/README.md#width-adapter-rank)
+"""
+PAPERS: tuple[tuple[str, str, str, Callable[[], Monomial]], ...] = (
+    ("2601.20205", "experts, at one share K/E", "1", lambda: taken("experts,top-k", "fc2")),
+    ("2508.09752", "number of experts, under μP", "1", lambda: taken("experts", "fc2")),
+    (
+        "2508.09752",
+        "granularity (units of an expert), under μP",
+        "not 1",
+        lambda: taken("ffn", "fc2"),
+    ),
+    ("2605.15290", "repetition of keys and values", "1", lambda: taken("kv-heads", "value")),
+    (
+        "2506.15025",
+        "embedding over hidden, few tokens",
+        "d",
+        lambda: taken("width", "token-embedding") / taken("width", "fc1"),
+    ),
+    (
+        "2506.15025",
+        "embedding over hidden, large vocabulary",
+        "d^(1/2)",
+        lambda: taken("width", "token-embedding", "none") / taken("width", "fc1", "none"),
+    ),
+    ("2602.06204", "rank, no factor: B", "1/r", lambda: taken("rank", "lora-b")),
+    (
+        "2602.06204",
+        "rank, factor α/r: B",
+        "1",
+        lambda: taken("rank", "lora-b") * Monomial.of("r") ** -powers(optimizer("adam"))["eta"],
+    ),
+    ("2606.12921", "rank, AdamW for each factor: B", "not 1", lambda: taken("rank", "lora-b")),
+    (
+        "2402.12354",
+        "width, B over A",
+        "not 1",
+        lambda: taken("width,rank", "lora-b").put({"r": ONE}) / taken("width,rank", "lora-a"),
+    ),
+)
 HEAD_TEXT = """
 ## Queries, keys and values: one matrix, or head by head
 
@@ -119,7 +172,8 @@ inputs to as many outputs at every width.
 - **nanochat** steps `c_q`, `c_k` and `c_v` each as a whole: `muon`.
 - **Megatron** splits a packed `linear_qkv` (`muon_split_qkv`, on by default) and steps queries,
   keys and values each as a whole, with √max(rows, columns) (`muon_scale_mode` "spectral"):
-  `muon-moonlight`. "shape_scaling" is `muon`.
+  `muon-moonlight`. "shape_scaling" is `muon`. A mode for each head (`muon_split_qkv_per_head`) is
+  proposed there: the lower row.
 - **DeepSpeed** steps the parameter that you give it as a whole: `muon`. With `num_heads` it steps
   each head alone, with √max(1, rows/columns) of the head, which is 1: the lower row. Multiply the
   rate of queries, keys and values by √(base width/width) there. `parameter_groups` does not do so
@@ -138,12 +192,32 @@ BY_HEAD = ("muon", "muon-moonlight", "muon-spectral", "muon-plain", "lamb", "lar
 def section() -> str:
     """The headings, the texts and their tables."""
     batch = [HEADING + TEXT.rstrip(), *(line for n in GRADIENT_NOISE for line in table(n))]
-    return "\n".join([*batch, MORE_TEXT, *factors(), SHAPE_TEXT, *shapes(), HEAD_TEXT, *by_head()])
+    papers = [PAPER_TEXT, *published()]
+    return "\n".join(
+        [*batch, MORE_TEXT, *factors(), SHAPE_TEXT, *shapes(), *papers, HEAD_TEXT, *by_head()]
+    )
 
 
 def power(size: Monomial | None) -> str:
     """A size as a cell."""
     return "0" if size is None else written(size).replace("**", "^")
+
+
+def taken(across: str, role: str, alignment: str = FULL) -> Monomial:
+    """The learning rate of a role under Adam, in powers of a shape."""
+    selection = Selection(optimizer="adam", layer="attention,ffn-swiglu@2/8")
+    rate = width_table(selection, across, alignment).row(role).rate
+    assert rate is not None
+    return rate
+
+
+def published() -> Iterator[str]:
+    """A line for each published entry, with the derived one beside it."""
+    yield from ("| arXiv | entry | published | derived | agrees |", "|---" * 5 + "|")
+    for paper, entry, said, of in PAPERS:
+        rate = power(of())
+        agrees = rate != "1" if said == "not 1" else rate == said
+        yield f"| {paper} | {entry} | {said} | {rate} | {'yes' if agrees else 'no'} |"
 
 
 def factors() -> Iterator[str]:
@@ -156,11 +230,11 @@ def factors() -> Iterator[str]:
         cells: dict[str, list[str]] = {}
         for name in names:
             selection = Selection(optimizer=name, layer="attention,ffn-swiglu@2/8")
-            powers = batch_rule(selection)
+            of_batch = batch_rule(selection)
             for row in width_table(selection, ",".join(grown), built=True).rows:
                 if row.place.is_matrix and row.role != "tied-head" and row.rate is not None:
                     seen = scale.ratio(share(",".join(grown), row.place))
-                    power = powers.row(row.role).rate.exponent("B")
+                    power = of_batch.row(row.role).rate.exponent("B")
                     if name == "adamw":
                         cells[row.role] = [f"{scale.ratio(row.epsilon):.3g}"]
                     rate = scale.ratio(row.rate)

@@ -31,10 +31,14 @@ def across_batch(optimizer: str) -> list[dict[str, Any]]:
     return [row for row in table.texts if row["refused"] is None and row["role"] != "key-bias"]
 
 
-def across(shape: str, optimizer: str) -> list[dict[str, Any]]:
+def across(
+    shape: str, optimizer: str, alignment: str = "full", layer: str | None = None
+) -> list[dict[str, Any]]:
     """What the package derives for an optimizer as a shape grows, a row a role."""
-    table = symbolic.width_table(Selection(optimizer=optimizer), shape)
-    return [symbolic.texts(row) for row in table.rows]
+    asked = {"across": shape, "alignment": alignment, "layer": layer}
+    found: Any = symbolic.derive_across(optimizer, **asked)
+    rows = found.joint if shape.endswith(",batch") else found.table.rows
+    return [symbolic.texts(row) for row in rows]
 
 
 def formula(text: str) -> sp.Expr:
