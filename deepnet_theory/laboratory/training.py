@@ -23,7 +23,7 @@ from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.measurement import sized
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.optimizer import optimizer as named
-from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
+from deepnet_theory.definitions.outcome import InputError, Refusal, ran_out_of_memory, shown
 from deepnet_theory.laboratory.measuring import theirs
 from deepnet_theory.laboratory.model_steps import FirstStep, first_step, follow
 from deepnet_theory.laboratory.optimum import require_steps
@@ -32,7 +32,7 @@ from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
 from deepnet_theory.laboratory.stepping import RATE, stepping
 from deepnet_theory.laboratory.text import BYTES, Text, Windows, entropy
 from deepnet_theory.laboratory.trial import generator_for
-from deepnet_theory.models.applying import apply_
+from deepnet_theory.models.applying import start_
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.models.groups import parameter_groups
 from deepnet_theory.runtime import build, machine, start_head_
@@ -223,7 +223,10 @@ class Setup:
                 self.stepped,
             )
             if (c := self.constants.get(depth_key(place))) is not None:
-                apply_(made.module, c, inputs=made.keywords or made.inputs, initialise=True)
+                # as apply_ draws it, but a wrong rule may start badly
+                _, lines = start_(made.module, c, inputs=made.keywords or made.inputs)
+                if lines:
+                    raise Refusal(f"{where}: the rule needs a line in the forward pass: {lines[0]}")
                 step = FirstStep(step.name, partial(ruled, named(c.optimizer)))
             return follow(made, step, steps, rate, seed, watched=False)
         with _theirs(f"{where} failed"):
