@@ -241,7 +241,10 @@ WIDE_TOLERANCE = 0.1  # exponents of two laws differ by a half; finite widths by
 APART = 0.5  # the exponents at full and at no alignment; many tokens lie between
 
 
-def judge_power(asked: Exponent, places: Sequence[Depth], values: Array, tokens: int) -> Exponent:
+def judge_power(
+    asked: Exponent, places: Sequence[Depth], values: Array, tokens: int,
+    confidence: float = CONFIDENCE,
+) -> Exponent:  # fmt: skip
     """The exponent of ``values`` (seeds, places) in one symbol, the others held fixed.
 
     In d it is fitted from ``LEAST`` on, where enough widths are left. With ``tokens`` above a
@@ -251,7 +254,8 @@ def judge_power(asked: Exponent, places: Sequence[Depth], values: Array, tokens:
     if len({places[i]["d"] for i in kept}) < FEWEST:
         kept = [*range(len(places))]
     narrow = min(places[i]["d"] for i in kept)
-    e = exponent_from(asked, [places[i] for i in kept], values[:, kept], WIDE_TOLERANCE)
+    measured = [places[i] for i in kept], values[:, kept]
+    e = exponent_from(asked, *measured, WIDE_TOLERANCE, confidence=confidence)
     far = APART + WIDE_TOLERANCE
     near = e.predicted is not None and e.low <= e.predicted + far and e.high >= e.predicted - far
     if e.verdict is not Verdict.REFUTED or tokens * FEW <= narrow or not near:

@@ -38,7 +38,8 @@ from deepnet_theory.laboratory.settings import (
     parse_widths,
     provenance,
 )
-from deepnet_theory.laboratory.statistics import Array, estimated, table
+from deepnet_theory.laboratory.statistics import CONFIDENCE, Array, estimated, table
+from deepnet_theory.laboratory.verify import Look, because, decided, looks_at
 from deepnet_theory.models.factory import Factory, alone, factory_of
 from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.processes.keep import cache_of, digest
@@ -46,6 +47,7 @@ from deepnet_theory.runtime import machine
 
 LAYERS = stack_named("encoder")  # whose depths are numbers of layers, N
 MOST_SEEDS = 1024
+SEEDS = 8  # at most, where their number is not asked for
 
 
 def measure(
@@ -68,7 +70,9 @@ def measure(
         int, Option("K", "Also take K steps, and follow what all tokens come to share: R, cosine")
     ] = 0,
     eta: Annotated[float | None, Option("ETA", "Their learning rate; the optimizer's own")] = None,
-    seeds: Annotated[int, Option("N", "Independent repetitions")] = 8,
+    seeds: Annotated[
+        int | None, Option("N", "Repetitions; 3, and up to 8 until it is decided")
+    ] = None,
     seed: Annotated[int, Option("S", "Seed of all random draws")] = 0,
     noise: Annotated[bool, Option("", "B_noise of the gradient by group of parameters")] = False,
     sequences: Annotated[int, Option("N", "Sequences that B_noise is measured on")] = SEQUENCES,
@@ -89,6 +93,9 @@ def measure(
     depths. Every parameter is then stepped alone: ‖ΔF‖ is compared with ‖F‖, parameters of the head
     by the loss, and an exponent in d says how far each one is off. Scale initial sizes and
     multipliers first, then learning rates by the inverse power.
+
+    Without ``seeds`` it begins with 3, and takes up to 8 until every exponent is decided
+    (:func:`~deepnet_theory.laboratory.verify.looks_at`).
 
     With ``updates`` each model also takes that many steps, at ``eta`` or the optimizer's own rate:
     on ``inputs(step)`` where the inputs are a function, on windows of text where they are our own
@@ -116,7 +123,9 @@ def measure(
     places = places_of(depths, widths)
     if widths is None and len(places) < 2:
         raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
-    drawn = seeds_from(seed, seeds)
+    drawn = seeds_from(seed, SEEDS if seeds is None else seeds)
+    looks = [Look(len(drawn), places, CONFIDENCE, len(drawn))]
+    looks = looks_at(places, SEEDS) if seeds is None else looks
     require_known(work)
     if type(updates) is not int or not 0 <= updates <= MOST:
         raise InputError(f"updates {shown(updates)} is not a whole number from 0 to {MOST}")
@@ -127,18 +136,30 @@ def measure(
     family = Family(factory, step, inputs, torch.get_default_dtype(), updates, eta)
     work["processes"] = work.get("processes") or 1
     cache = work["cache"] = cache_of(work.get("cache"))
-    runs = _Runs(family, places, drawn)
-    jobs = [*runs.jobs(None if cache is None else family.depends_on())]
-    stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
-    measured = [place for place in places if runs.row(place)]
-    findings = [one for place in measured if (one := runs.finding(place))]
+    depends_on = None if cache is None else family.depends_on()
+    runs, same, seen = _Runs(family, places, drawn), False, looks[0]
+    for look in looks:
+        runs.seeds = drawn[: look.seeds]
+        jobs = [*runs.jobs(depends_on)]
+        stopped = run_jobs(jobs, sum(job.cost for job in jobs), **work)
+        if stopped and look is not looks[0]:
+            runs.seeds = drawn[: seen.seeds]  # what the look before has seen is whole
+        else:
+            seen = look
+        measured = [place for place in places if runs.row(place)]
+        same = len(runs.seeds) > 1 and any(
+            len({m.weights for m in runs.row(place)}) == 1 for place in measured
+        )
+        runs.seeds = runs.seeds[:1] if same else runs.seeds  # repeating one seed gives no interval
+        findings = [one for place in measured if (one := runs.finding(place))]
+        exponents = (*runs.exponents(measured, widths is not None, findings, seen.confidence),)
+        if stopped or same or decided(exponents, seen, looks):
+            break
     warnings = [*findings, *runs.drowning(measured)]
     if stopped:
         warnings.append(f"{stopped}: {len(measured)} of {len(places)} depths were measured")
-    if seeds > 1 and any(len({m.weights for m in runs.row(place)}) == 1 for place in measured):
-        runs.seeds = drawn[:1]  # repeating one seed gives no interval
-        warnings.append(alike(f"{factory.name} gives the same model", seeds))
-    exponents = tuple(runs.exponents(measured, widths is not None, findings))
+    if same:
+        warnings.append(alike(f"{factory.name} gives the same model", seen.seeds))
     # the whole's in depth; in width the worst of all parameters
     verdict = exponents[0].verdict if widths is None else verdict_on(exponents)
     device = next((one.device for one in runs.measured.values()), "cpu")
@@ -146,15 +167,16 @@ def measure(
         MODEL,
         of={"model": factory.name, "optimizer": step.name},
         settings={
-            "depths": [*map(depth_key, places)], "seeds": seeds, "seed": seed,
+            "depths": [*map(depth_key, places)], "seeds": seen.seeds, "seed": seed,
             **({"updates": updates, "eta": eta} if updates else {}),
         },
-        points=tuple(map(runs.point, measured)),
+        points=tuple(runs.point(place, seen.confidence) for place in measured),
         exponents=exponents,
         shares=runs.alone(measured[-1]) if measured else (),
         verdict=Verdict.UNDECIDED if stopped else verdict,
         provenance=provenance(began, torch.device(device), stopped, warnings),
         runs=tuple(map(runs.run, measured if updates else ())),
+        because="" if same else because(exponents, seen, looks),
         noise=_noise(factory, inputs, places[-1], sequences, seed).noise if noise else (),
     )  # fmt: skip
 
@@ -324,8 +346,13 @@ class _Runs:
     measured: dict[tuple[str, int], Stretch] = field(default_factory=dict)
 
     def jobs(self, depends_on: object) -> Iterator[Job]:
-        """Every seed of every place."""
-        for place, seed in product(self.places, self.seeds):
+        """Every seed of every place that is not measured yet."""
+        missing = (
+            (place, seed)
+            for place, seed in product(self.places, self.seeds)
+            if (depth_key(place), seed) not in self.measured
+        )
+        for place, seed in missing:
             patterns = place == self.places[-1] or "d" in place
             yield Job(
                 f"{self.family.factory.name} at depth {depth_key(place)}",
@@ -377,9 +404,10 @@ class _Runs:
             )
         return ""
 
-    def point(self, place: Depth) -> Estimate:
+    def point(self, place: Depth, confidence: float) -> Estimate:
         """The mean over seeds and its interval."""
-        return estimated(dict(place), self.sizes(ALL, place), finding=self.finding(place))
+        values, finding = self.sizes(ALL, place), self.finding(place)
+        return estimated(dict(place), values, finding=finding, confidence=confidence)
 
     def run(self, place: Depth) -> Run:
         """The updates of all seeds as one."""
@@ -411,8 +439,9 @@ class _Runs:
         return [name for name in first.sizes if all(name in m.sizes for m in others)]
 
     def exponents(
-        self, places: Sequence[Depth], across_width: bool, findings: Sequence[str]
-    ) -> Iterator[Exponent]:
+        self, places: Sequence[Depth], across_width: bool, findings: Sequence[str],
+        confidence: float,
+    ) -> Iterator[Exponent]:  # fmt: skip
         """In depth that of the whole, in width those of every parameter too; against a constant."""
 
         def values(name: str) -> Array:
@@ -420,7 +449,8 @@ class _Runs:
 
         if not across_width:
             constant = Exponent("N", ALL, predicted=0.0)
-            e = judge_exponent(constant, places, values(ALL), len(self.places))
+            wanted = len(self.places)
+            e = judge_exponent(constant, places, values(ALL), wanted, confidence=confidence)
             if e.verdict is Verdict.SUPPORTED and findings:
                 e = replace(e, verdict=Verdict.UNDECIDED, because=f"{e.because}; but {findings[0]}")
             yield e
@@ -429,4 +459,4 @@ class _Runs:
             for variable in filter(partial(varies_alone, places=places), reversed(places[0])):
                 for name in names if variable == "d" else (ALL,):
                     constant = Exponent(variable, name, predicted=0.0)
-                    yield judge_power(constant, places, values(name), tokens)
+                    yield judge_power(constant, places, values(name), tokens, confidence)

@@ -413,3 +413,18 @@ def test_each_update_takes_its_own_batch():
     with pytest.raises(InputError, match="batch 2 failed: ZeroDivisionError"):
         failing = lambda step: IDS if step < 2 else 1 // 0  # noqa: E731
         measure(post_ln, [2, 4], optimizer="sgd", inputs=failing, seeds=1, updates=3)
+
+
+@pytest.mark.parametrize("power", [0.5, 1])
+def test_without_a_number_of_seeds_it_measures_until_the_exponent_is_decided(power):
+    given = lambda n: (Sum(n, n**-power), IDS), [2, 4, 8]
+    found = measure(*given, update="-eta*sign(g)")
+    taken, verdict = found.settings["seeds"], found.exponents[0].verdict
+    assert taken in (3, 5, 8) and (taken == 8 or verdict.value != "UNDECIDED")
+    assert found.because.startswith(f"{taken} of up to 8 seeds at 3 of 3 depths were measured")
+    fixed = measure(*given, update="-eta*sign(g)", seeds=taken)
+    assert [p.values for p in fixed.points] == [p.values for p in found.points]
+    assert not fixed.because and all(
+        one.low <= same.low and same.high <= one.high
+        for one, same in zip(found.points, fixed.points, strict=True)
+    )
