@@ -165,7 +165,7 @@ def test_a_model_as_torch_makes_it_is_held_against_a_rule_of_its_own_placement(p
 def test_an_optimizer_is_a_question_about_it():
     gpt_2 = net(pre, dict.fromkeys(("output", "fc2"), (2 * N) ** -0.5), small, final=True)
     asked = dt.audit(gpt_2, X, optimizer="adamw")
-    said = "Implemented as published (gpt-2). Under adamw one update grows as N^1: not"
+    said = "Implemented as published (gpt-2). Under adamw one update grows as N: not"
     assert asked.exit_code == 1 and said in told(asked)
     assert dt.audit(gpt_2, X).exit_code == 0
     faithful = net(post, SCALED)
@@ -381,3 +381,24 @@ def test_a_layer_that_is_the_exception_is_drawn_and_equal_layers_are_not():
         model.h[2].mlp.c_proj.weight *= 3
     shown = dt.audit(model, X)._repr_html_()
     assert shown.count("<svg") == 1 and 'aria-label="decoder ffn, fc2: gain against layer"' in shown
+
+
+@pytest.mark.parametrize("classes", [None, 2])
+def test_the_small_head_of_a_language_model_alone_is_to_start_at_the_token_counts(classes):
+    class Headed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.body = nn.Embedding(61, WIDTH), net(post, SCALED)
+            self.head = nn.Linear(WIDTH, classes or 61)
+            nn.init.normal_(self.head.weight, std=0.002)
+
+        def forward(self, ids):
+            x = self.body(self.embedding(ids))
+            return self.head(x.mean(1) if classes else x)
+
+    rule = {"method": "lemma", "closure": "parameter-norm", "stack": "decoder"}
+    constants = dt.export("sgd", depth=N, width=WIDTH, vocab=61, heads=4, **rule)
+    ids = torch.arange(16).view(2, 8)
+    lines = apply_(Headed(), constants, inputs=ids, outer=False).lines
+    assert any("start_head_" in line for line in lines) is (classes is None)
+    assert "head" not in told(dt.audit(Headed(), ids, constants=constants))
