@@ -30,11 +30,8 @@ MAX_DEPTH = 60  # nesting of the tree
 MAX_EXPONENT = 256  # numerator and denominator of any exponent
 MAX_DIGITS = 300.0  # of any value that a tree could form from names of one digit: a float's
 
-GREEK = {
-    "alpha": "α", "beta": "β", "kappa": "κ", "eta": "η", "rho": "ρ", "theta": "θ", "tau": "τ",
-    "lambda": "λ", "sigma": "σ", "delta": "δ", "epsilon": "ε", "phi": "φ",
-    "gamma": "γ", "mu": "μ", "omega": "ω", "xi": "ξ",
-}  # fmt: skip
+_NAMES = "alpha beta kappa eta rho theta tau lambda sigma delta epsilon phi gamma mu omega xi"
+GREEK = dict(zip(_NAMES.split(), "αβκηρθτλσδεφγμωξ", strict=True))
 RAISED = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")  # a whole exponent
 _LOWERED = {raised: digit for digit, raised in RAISED.items()}
 _TYPED = {"·": "*", "−": "-", "√": "sqrt", "^": "**"} | {s: name for name, s in GREEK.items()}

@@ -330,16 +330,16 @@ def compared(run: Run, rival: Run, baseline: float) -> tuple[Verdict, str]:
     """
     if run.finding:
         return Verdict.REFUTED, f"{run.rule}: {run.finding}"
-    losses = f"validation loss {run.held_out:.3f}, unigram entropy {baseline:.3f}"
+    losses = f"validation loss {run.held_out:.3f} nats, unigram entropy {baseline:.3f} nats"
     if rival.finding:
         return Verdict.SUPPORTED, f"{losses}; {rival.rule}: {rival.finding}"
     pairs = zip(run.held_out_by_seed, rival.held_out_by_seed, strict=True)
     interval = t_interval([ours - theirs for ours, theirs in pairs])
-    word = "above" if interval.estimate > 0 else "below"
-    said = f"{losses}; {abs(interval.estimate):.3f} {word} {rival.rule}"
+    word = "higher" if interval.estimate > 0 else "lower"
+    said = f"{losses}; {abs(interval.estimate):.3f} nats {word} than {rival.rule}"
     if not math.isfinite(interval.low):
         return Verdict.UNDECIDED, f"{said} (one seed gives no interval)"
-    said += f" ({interval.low:+.3f} to {interval.high:+.3f})"
+    said += f" (difference {interval.low:+.3f} to {interval.high:+.3f})"
     if 0.0 in interval:
         return Verdict.UNDECIDED, said
     return (Verdict.SUPPORTED if interval.high < 0 else Verdict.REFUTED), said

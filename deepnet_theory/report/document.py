@@ -202,7 +202,7 @@ _SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] =
     (re.compile(r"(?<=[\w)|‖])\*\*(?=[\w(-])"), "^"),
     (re.compile(r"(?<=[\w)|‖])\*(?=[\w(|√‖])"), "·"),
 )
-_WHOLE = re.compile(r"(?<=[\w)|‖])\^(?:\((−?\d+)\)|(\d+)(?![\w./]))")
+_WHOLE = re.compile(r"(?<=[\w)|‖])\^(?:\((−?\d+)\)|([02-9])(?![\w./]))")
 
 
 def lettered(text: str) -> str:
@@ -213,11 +213,10 @@ def lettered(text: str) -> str:
 
 
 def raised(text: str) -> str:
-    """A line of signs with its whole exponents raised: S·r², and N for N^1."""
+    """A line of signs with its whole exponents raised: S·r², and N for N^(1)."""
 
     def whole(exponent: re.Match[str]) -> str:
-        digits = exponent[1] or exponent[2]
-        return "" if digits == "1" else digits.translate(RAISED)
+        return "" if exponent[1] == "1" else (exponent[1] or exponent[2]).translate(RAISED)
 
     return _WHOLE.sub(whole, text)
 

@@ -43,12 +43,12 @@ OWN, NAN = (3.27, 3.27, 3.28), {"finding": "a loss was not finite at step 3"}
     ("own", "given", "rival", "verdict", "because"),
     [
         # below the unigram entropy, and no support: the plain model is better
-        ((3.2, 3.2, 3.21), {}, (3.09, 3.10, 3.09), Verdict.REFUTED, "0.110 above plain"),
-        (OWN, {}, (3.33, 3.34, 3.33), Verdict.SUPPORTED, "0.060 below plain"),  # above it
+        ((3.2, 3.2, 3.21), {}, (3.09, 3.10, 3.09), Verdict.REFUTED, "0.110 nats higher than plain"),
+        (OWN, {}, (3.33, 3.34, 3.33), Verdict.SUPPORTED, "0.060 nats lower than plain"),  # above it
         # a difference that another seed turns round is none
-        (OWN, {}, (3.2, 3.4, 3.3), Verdict.UNDECIDED, "(-0."),
+        (OWN, {}, (3.2, 3.4, 3.3), Verdict.UNDECIDED, "difference -0."),
         # the pairing: what the seeds share does not blur the difference
-        ((3.0, 3.5, 4.0), {}, (3.11, 3.6, 4.1), Verdict.SUPPORTED, "below"),
+        ((3.0, 3.5, 4.0), {}, (3.11, 3.6, 4.1), Verdict.SUPPORTED, "lower"),
         # a rival that stops being finite is beaten, and the rule that does is refuted
         (OWN, {}, NAN, Verdict.SUPPORTED, "plain: a loss was not finite"),
         (OWN, NAN, OWN, Verdict.REFUTED, "own: a loss was not finite"),

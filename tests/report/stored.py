@@ -123,7 +123,7 @@ TRAINING = Result(
     verdict=Verdict.SUPPORTED,
     provenance=Provenance("cpu", 1.0),
     baseline=3.5,
-    because="0.375 below unigram",
+    because="0.375 nats lower than unigram",
 )
 CONSTANTS = Constants(
     "encoder", "post-ln", "layer",
