@@ -17,10 +17,10 @@ CLAIM = Claim(
     finding="""The equality is exact for every Δx that does not depend on the sublayer's weights:
         the ReLU mask halves the square of any direction. It is a mean and no bound: 47 % of the
         draws lie above it. For the Δx that an SGD step of the lower layers really makes it holds
-        within 1 % under DeepNorm, the case of the source. Beyond that case: it is 1.11 to 1.15
-        times too small in plain Post-LN, since such a Δx has been sent back through the same
-        weights, and it fails for attention: of a change that moves tokens independently the average
-        passes only Σs² (0.13 at 16 tokens, 0.04 at 64), which the moving scores multiply by 2.7
+        within 1 % under DeepNorm, the case of the source. Beyond that case it is 1.11 to 1.15 times
+        too small in plain Post-LN, since such a Δx has passed back through the same weights. It
+        fails for attention: if tokens change independently, the average passes only Σs² of the
+        change (0.13 at 16 tokens, 0.04 at 64), and the changing scores multiply this by 2.7
         (3.7).""",
     counterexample="""Attention over two equal tokens, n = 2, x_1 = x_2, Δx_2 = −Δx_1: both weights
         are 1/2 whatever the scores do, the average does not move, and ‖∂z/∂x Δx‖² = α²‖Δx‖². A

@@ -14,13 +14,12 @@ CLAIM = Claim(
     conditions="""Gaussian W (variance 2w²/d), V (v²/m), x of length √d; Δθ independent, fixed, or
         the gradient's of a linear loss; d from 8 to 128, 1 to 64 tokens""",
     finding="""The equality and the bound are right for Δθ with independent centred entries, and for
-        nothing else. For the Δθ of a gradient step of one token, which §4.3 puts in, the square is
-        at least (mw² + dv²/2)E‖Δθ‖² and so exceeds the bound in proportion to the width: an
-        optimizer's step is the opposite of an independent direction, made of the very vectors it
-        will be multiplied with. For a fixed ΔV the hidden units' common mean adds up (a factor of 1
-        + (m − 1)/π for equal entries), and for d > 2m, which the source excludes, the last
-        inequality reverses. A note on the last line: at v = w the bound is at least twice the
-        square, so its ≈ reads ≤.""",
+        nothing else. §4.3 inserts the Δθ of a gradient step of one token. For this Δθ the square is
+        at least (mw² + dv²/2)E‖Δθ‖², so it exceeds the bound in proportion to the width. An
+        optimizer's step is no independent direction: it is made of the vectors that it multiplies.
+        For a fixed ΔV the hidden units' common mean adds up (a factor of 1 + (m − 1)/π for equal
+        entries), and for d > 2m, which the source excludes, the last inequality reverses. A note on
+        the last line: at v = w the bound is at least twice the square, so its ≈ reads ≤.""",
     counterexample="""d = 1, m = 2, x = 1, v = w = 1, W = (√2, √2), V = 0, Δθ a gradient step:
         ‖ReLU(xW)‖² = 4, so |Δz|² = 4‖Δθ‖², above (v² + w²)‖Δθ‖² = 2‖Δθ‖² (in the mean over W, V
         7.15). For ≈: ΔV = 0 at m = 4d leaves v²/8 of ‖ΔW‖² where the last line has 2v².""",

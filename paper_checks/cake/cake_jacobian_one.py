@@ -14,13 +14,13 @@ CLAIM = Claim(
         the recursion.""",
     conditions="""scalar sublayers at α = (2N)^{1/4}, β = (8N)^{−1/4}; torch encoders of 4 to 128
         layers, text and Gaussian tokens of correlation 0 and 0.5""",
-    finding="""One factor is 1 to leading order, 2N of them are not: with all signs positive, as the
-        scalar sublayer is printed, the product at DeepNorm's own constants is exp((2N)^{1/4}/2) to
-        leading order, 6.4 at 100 layers and 28 at 1,000. Real stacks behave otherwise, because
-        their branches point in independent directions: a random change of the input reaches the
-        output at its own size at every depth (exponent 0 within 0.013). In plain Post-LN it does
-        not: of a change of single tokens 0.28 to 0.43 (geometric mean) is left after 32 layers,
-        since attention averages it away.""",
+    finding="""One factor is 1 to leading order, but a product of 2N factors is not. With all signs
+        positive, as the scalar sublayer is printed, the product at DeepNorm's own constants is
+        exp((2N)^{1/4}/2) to leading order: 6.4 at 100 layers and 28 at 1,000. Real stacks behave
+        otherwise, because their branches point in independent directions: a random change of the
+        input reaches the output at its own size at every depth (exponent 0 within 0.013). In plain
+        Post-LN it does not: of a change of single tokens 0.28 to 0.43 (geometric mean) is left
+        after 32 layers, since attention averages it away.""",
     counterexample=(
         "N = 1000 at its own constants: the 2000 factors multiply to 28, not 1; N = 10: 2.7."
     ),

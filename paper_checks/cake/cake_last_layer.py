@@ -14,10 +14,10 @@ CLAIM = Claim(
         and 1""",
     finding="""Under DeepNorm the Jacobians ∂F/∂θ_i of all sublayers of one kind have the same
         geometric mean over draws, from 8 to 64 layers: as an order, which is how the source writes
-        it, the inequality holds as an equality. As a strict inequality it does not: draw by draw
-        two fifths of the lower sublayers exceed the last (by up to 1.75 in a small stack, exactly),
-        in plain Post-LN as many, and where tokens are alike attention's norm is √(1 + d/m) times
-        the feed-forward one's (1.12 at m = 4d, 1.42 at d).""",
+        it, the inequality holds as an equality. As a strict inequality it does not hold. In single
+        draws two fifths of the lower sublayers exceed the last one (by up to 1.75 in a small stack,
+        computed exactly), and as many do in plain Post-LN. If tokens are alike, attention's norm is
+        √(1 + d/m) times the feed-forward's (1.12 at m = 4d, 1.42 at m = d).""",
     counterexample="""Two scalar sublayers whose branches have the sign of their input: ‖∂F/∂θ_1‖ =
         (1 + r)/√(1 + r²)·‖∂F/∂θ_2‖ > ‖∂F/∂θ_2‖.""",
     corrected="""‖∂F/∂θ_i‖ = Θ(‖∂F/∂θ_last of the same kind‖), with a ratio that does not depend on

@@ -12,12 +12,12 @@ CLAIM = Claim(
     statement="‖softmax(q)X‖ ≤ ‖x_i‖ = √d, and so softmax(q)X and x_i have equal magnitude.",
     conditions="""tokens normalised to √d; any scores; built attention with 64 to 512 tokens, text
         and Gaussian tokens of correlation 0 and 0.5""",
-    finding="""The bound is convexity and holds for tokens of equal length. That the average has a
-        token's magnitude holds only for correlated tokens: E‖softmax(q)X‖² = d(ρ + (1 − ρ)Σs_i²),
-        so independent tokens shrink as n^{−1/2} under equal scores and as √(1/d + e/n) in built
-        attention at gain 1, to 0.27 of their length at 64 tokens and 0.19 at 512, while tokens of
-        correlation ½ keep 0.70 at any n. Plain Post-LN makes the lemma true by itself: with
-        text the mean cosine of two tokens rises from 0.17 to above 0.99 in 16 layers.""",
+    finding="""The bound is convexity and holds for tokens of equal length. The average has a
+        token's magnitude only if tokens are correlated: E‖softmax(q)X‖² = d(ρ + (1 − ρ)Σs_i²).
+        Independent tokens shrink as n^{−1/2} under equal scores, and as √(1/d + e/n) in built
+        attention at gain 1: to 0.27 of their length at 64 tokens and 0.19 at 512. Tokens of
+        correlation ½ keep 0.70 at any n. Plain Post-LN makes the lemma true by itself: with text
+        the mean cosine of two tokens rises from 0.17 to above 0.99 in 16 layers.""",
     counterexample=(
         "Two tokens x_2 = −x_1 with equal scores: the average is 0, the tokens have length √d."
     ),

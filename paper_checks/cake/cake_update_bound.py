@@ -13,11 +13,11 @@ CLAIM = Claim(
     conditions="""torch encoders, 4 to 128 layers, widths 32 to 128, text and Gaussian tokens; v = w
         = β, Δθ_i of the scaled matrices; ‖ΔF‖ of one token, to first order""",
     finding="""One printed scalar sublayer obeys its term at any v, w and α. In DeepNorm stacks
-        Theorem 4.2 holds with room to spare for random Δθ, where it is loose by √N, and fails for
-        the Δθ that it is about: an SGD step moves a token's output by up to five times the bound at
-        width 32, and by √d more as the stack gets wider (more than a hundred times the bound in
-        plain Post-LN of up to 128 layers). With DeepNorm the excess does not depend on depth, so
-        the conclusion on exponents stands; the constant does not. In operator norms the bound is
+        Theorem 4.2 holds for random Δθ, and is loose by √N. It fails for the Δθ of an optimizer,
+        its actual subject: an SGD step changes a token's output by up to five times the bound at
+        width 32. The excess grows as √d with the width d. In plain Post-LN of up to 128 layers it
+        is more than a hundred times the bound. With DeepNorm the excess does not depend on depth,
+        so the conclusion on exponents stands; the constant does not. In operator norms the bound is
         right (measured ratio below 0.5).""",
     counterexample="""One feed-forward sublayer, x = (1, −1, 1, −1), hidden layer (w, …, w) of eight
         units, V = 0, ΔV = ε hᵀu/‖h‖ with u = (1, 1, −1, −1)/2: ‖ΔF‖ = √8 wε/α, twice the bound √2

@@ -19,13 +19,13 @@ CLAIM = Claim(
     conditions="""the first 8 to 20 steps of Adam at 10⁻⁵ and 10⁻⁴ on the matrices of built
         encoders, 6 to 100 layers, on fresh text, in full also of the figure's encoder–decoders
         (64-128-2); the first step alone on text and Gaussian tokens""",
-    finding="""Not nearly constant: along the first steps of Adam DeepNorm's update grows fourfold
-        from 6 to 100 layers in an encoder, with exponent 0.49 at both rates, and 3.3- to 3.8-fold
-        in the figure's own encoder–decoder (0.43 and 0.48), as the count of degrees says, where
+    finding="""The update is not constant. In the first steps of Adam DeepNorm's update grows 4
+        times from 6 to 100 layers in an encoder (exponent 0.49 at both rates), and 3.3 to 3.8 times
+        in the figure's own encoder–decoder (0.43 and 0.48). The degrees of the update predict this;
         under SGD it is constant. Plain Post-LN's grows 13- and 8-fold at 10⁻⁵ and is 28 and 35
-        times larger at 100 layers, beside it DeepNorm's may well look nearly constant in a
-        figure. At 10⁻⁴ Post-LN's normalised output can hardly move further: there it is 8 and 5
-        times larger.""",
+        times larger at 100 layers, beside it DeepNorm's may well look nearly constant in a figure.
+        At 10⁻⁴ Post-LN's normalised output can hardly move further: there it is 8 and 5 times
+        larger.""",
     counterexample="""100 layers instead of 6, 20 steps at 10⁻⁵: an update changes the output of an
         encoder by 0.0088 a token instead of 0.0022 (√(100/6) = 4.1).""",
     corrected="""Under Adam the updates of DeepNorm grow as N^{1/2}, from the first one on; they are

@@ -14,12 +14,12 @@ CLAIM = Claim(
     conditions="""built encoder–decoder stacks, one depth varied from 16 to 144 and the other fixed,
         the bound at depths 1 to 8; text and Gaussian tokens, SGD on the matrices""",
     finding="""With the published constants the update is constant in both depths under SGD. But the
-        encoder plays a small part in it: stepped alone it changes the output by a thirteenth of the
-        decoder's change (N = 16, M = 6), and its share falls with M with exponents −0.74 and −0.75,
-        no slower than the −3/4 of independent directions counted on the way forward and back.
-        Counting the amplification once and in the worst case, as the theorem does, keeps the
-        encoder needlessly quiet. As an inequality for SGD steps the theorem fails by factors of 3.4
-        to 4.6 at width 32, like Theorem 4.2.""",
+        encoder contributes little: its step alone changes the output by a thirteenth of the
+        decoder's change (N = 16, M = 6). Its share falls with M with exponents −0.74 and −0.75.
+        Independent directions, counted forward and back, give −3/4. Counting the amplification once
+        and in the worst case, as the theorem does, keeps the encoder needlessly quiet. As an
+        inequality for SGD steps the theorem fails by factors of 3.4 to 4.6 at width 32, like
+        Theorem 4.2.""",
     counterexample="""N = M = 1, width 32, one SGD step: ‖ΔF‖ is 4.6 times the right side. One
         feed-forward sublayer with ΔV along hᵀ exceeds it already (see cake-update-bound).""",
     corrected="""‖ΔF‖ = Θ(η) in N and M under SGD; the encoder's own share is O(ηM^{−3/4}) at the

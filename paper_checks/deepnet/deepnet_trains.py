@@ -17,11 +17,11 @@ CLAIM = Claim(
         layers""",
     finding="""At 24 layers without warm-up plain Post-LN does not get below the entropy of the byte
         frequencies in 400 steps, while DeepNorm on the same windows reaches 2.55 nats (0.71 less).
-        At 100 layers DeepNorm trains at 10⁻³ (0.44 nats below the byte frequencies after 250 steps,
-        plain Post-LN 0.04 above), but at 3·10⁻³, the rate of the 24-layer run, it is as stuck as
-        plain Post-LN, which is what an update that grows as N^{1/2} under Adam leads one to expect.
-        A stack of 1,000 layers takes a step that changes its output as much as one of 10 does
-        (exponent −0.007); its training is not tested, for one step is none.""",
+        At 100 layers DeepNorm trains at 10⁻³: after 250 steps its loss is 0.44 nats lower than the
+        entropy of the byte frequencies, plain Post-LN's 0.04 higher. At 3·10⁻³, the rate of the
+        24-layer run, it learns no more than plain Post-LN. This is expected, since its update grows
+        as N^{1/2} under Adam. A stack of 1,000 layers takes a step that changes its output as much
+        as one of 10 does (exponent −0.007); its training is not tested, for one step is none.""",
     corrected="""DeepNorm trains without warm-up where plain Post-LN does not, at a rate that under
         Adam has to fall with depth.""",
     would_decide="""A training of 1,000 layers at the paper's width and data: its loss falls without

@@ -16,12 +16,12 @@ CLAIM = Claim(
         text and independent tokens; embeddings and head not stepped""",
     finding="""The constants balance the matrices and not the model. The gains and biases of the
         norms receive the output's gradient undiminished, so under SGD they alone change the output
-        in proportion to N (exponent 1.00); all parameters together grow with exponent 0.87 to 0.91
-        from 8 to 128 layers, on the way to 1. Adam's rule has the same gap (0.76 on text, 0.82 for
-        independent tokens). The derived multipliers, the norms' rate divided by N and the output
-        biases' by N^{1/2}, restore exponent 0 (−0.010 to −0.015 from 8 to 128 layers) where the
-        step is taken in double precision: in single precision a step of η/N is lost in the rounding
-        of a gain of 1, and nothing is tested.""",
+        in proportion to N (exponent 1.00). The change by all parameters has the exponent 0.87 to
+        0.91 from 8 to 128 layers, and approaches 1. Adam's rule has the same gap (0.76 on text,
+        0.82 for independent tokens). The derived multipliers divide the norms' rate by N and the
+        output biases' by N^{1/2}. They restore exponent 0 (−0.010 to −0.015 from 8 to 128 layers)
+        if the step is taken in double precision. In single precision a step of η/N is lost in the
+        rounding of a gain of 1, so nothing is tested.""",
     counterexample="""The bias of the norm of each sublayer receives ∂L/∂F itself: 2N steps of size
         η‖∂L/∂F‖ in one direction, whatever α and β are.""",
     corrected="""‖ΔF‖ = Θ(η) for the matrices; all parameters together give Θ(ηN) under SGD unless

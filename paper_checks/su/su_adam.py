@@ -11,10 +11,10 @@ CLAIM = Claim(
         32 to 128""",
     finding="""λ/α = 1/(2N) keeps Adam's update and its increment η‖∇L‖₁ constant in depth, with an
         exponent within 0.01 of 0, and λ/α = (2N)^{−c} gives 1 − c. DeepNet's own constants, derived
-        for SGD, let Adam's update grow as N^{1/2}. All of this is about the matrices: with
-        LayerNorm's gains and biases stepped at the same rate the exponent is 0.73 from 16 to 144
-        layers and rising, and Adam's rule holds only with the derived multipliers for them. torch's
-        own Adam, with its ε, steps alike.""",
+        for SGD, let Adam's update grow as N^{1/2}. This applies to the matrices. If LayerNorm's
+        gains and biases have the same rate, the exponent is 0.73 from 16 to 144 layers and rising,
+        so Adam's rule needs the derived multipliers for them. torch's own Adam, with its ε, makes
+        the same step.""",
     counterexample="""SGD's rule under Adam, width 64: ‖ΔF‖/η is 2,500 at 16 layers and 7,400 at
         144. Adam's rule with all parameters stepped: 790 and 3,950.""",
     corrected="""λ/α = 1/(2N) for the matrices, and learning-rate multipliers 1/(2N) for vectors

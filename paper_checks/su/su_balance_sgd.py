@@ -13,9 +13,9 @@ CLAIM = Claim(
         1/√(4N) is equivalent in order.""",
     conditions="post-LN encoder, 12 to 512 layers; text, Gaussian tokens, widths 32 to 128",
     finding="""λ/α = (2N)^{−1/2} makes SGD's increment independent of depth, and 1/√(4N) halves it,
-        as it should. This speaks of the branch matrices alone: LayerNorm gains and biases, whose
-        gradients no α or λ reaches, make the update of all parameters grow again, by a factor 2.4
-        from 16 to 48 layers and 2.7 from 48 to 144, where 3 is proportional. With the derived
+        as it should. This applies to the branch matrices alone. α and λ do not reach the gradients
+        of LayerNorm gains and biases, so the update of all parameters still grows: 2.4 times from
+        16 to 48 layers and 2.7 times from 48 to 144, where 3 is proportional. With the derived
         learning-rate multipliers for those vectors it is constant.""",
     counterexample="""SGD's rule, all parameters stepped, width 32: ‖ΔF‖/η is 10.4 at 16 layers and
         69 at 144, and 3.1 at both with the multipliers.""",

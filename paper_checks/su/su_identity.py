@@ -15,9 +15,9 @@ CLAIM = Claim(
     finding="""Under the three rules the branch weight falls as N^{−3/4}, N^{−3/2} and N^{−1}, the
         stack comes ever nearer to the identity, and both ∂L/∂x and ∂x/∂z are constant in depth. The
         reason given would be too weak for other rules: that λ²/α is a small number does not make
-        the stack an identity. What does is S·r² bounded: at r = (2N)^{−1/4}, small as it is, the
-        output's cosine with the input falls from 0.41 to 0.02 between 16 and 144 layers; at r =
-        (2N)^{−1/2} it stays 0.89, and under SGD's rule it rises to 0.99.""",
+        the stack an identity. A bounded S·r² does: at r = (2N)^{−1/4}, small as it is, the output's
+        cosine with the input falls from 0.41 to 0.02 between 16 and 144 layers; at r = (2N)^{−1/2}
+        it stays 0.89, and under SGD's rule it rises to 0.99.""",
     counterexample="""r = (2N)^{−1/4} (α = (2N)^{1/4}, λ = 1): r = 0.24 at 144 layers, cosine of
         output and input 0.02.""",
     corrected="""The stack is near the identity if and only if S·r² → 0 (a constant share of the

@@ -13,11 +13,11 @@ CLAIM = Claim(
     conditions="""one small step of all branch matrices in float64; post-LN with and without a rule,
         pre-LN, 8 and 64 layers""",
     finding="""The first-order increments hold to 10⁻⁶ for torch's SGD and to 3·10⁻⁵ for its Adam.
-        LAMB's does not hold as printed: the norm is taken per matrix and divided by √n_i, where n_i
-        counts the entries that have a gradient at all (dead ReLU units do not): read matrix by
-        matrix, the printed formula is √n_i times too large, 45 to 100 times at widths 32 and 64,
-        and read for all matrices together 300 to 3,400 times. The factor does not depend on N, so
-        that no rule changes with it.""",
+        LAMB's does not hold as printed. The norm is taken per matrix and divided by √n_i, where n_i
+        counts the entries with a gradient (those of dead ReLU units have none). Read matrix by
+        matrix, the printed formula is √n_i times too large, 45 to 100 times at widths 32 and 64.
+        Read for all matrices together, it is 300 to 3,400 times too large. The factor does not
+        depend on N, so no rule changes.""",
     counterexample="""One matrix θ = (1, 0) with gradient (1, 1): LAMB's step is −η(1, 1)/√2, so ΔL
         = −1.41 η, and −η‖θ‖‖∇L‖₁ = −2 η.""",
     corrected="ΔL ≈ −η Σ_i ‖θ_i‖‖g_i‖₁/√n_i over the matrices i.",

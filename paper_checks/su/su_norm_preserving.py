@@ -13,11 +13,11 @@ CLAIM = Claim(
     conditions="""all six matrices of post-LN stacks at initialisation, 8 to 128 layers, text and
         Gaussian tokens""",
     finding="""At initialisation every matrix of a stack multiplies the length of its input by
-        gain·√(2m/(d+m)), within 2 % on average at any depth, kind and data: by the gain for square
-        matrices, by 1.26 gain for d → 4d and 0.63 gain for 4d → d. This is a statement about inputs
-        that do not depend on W; for others the factor runs from 0 to 2 gain. So the sentence holds
-        with λ the gain, for square matrices; the argmin's λ(W), the definition of λ, overstates
-        it by √2.""",
+        gain·√(2m/(d+m)), within 2 % on average at any depth, kind and data. That is the gain for
+        square matrices, 1.26 times the gain for d → 4d and 0.63 times for 4d → d. This is a
+        statement about inputs that do not depend on W; for others the factor runs from 0 to 2 gain.
+        So the sentence holds with λ the gain, for square matrices; the argmin's λ(W), the
+        definition of λ, overstates it by √2.""",
     counterexample="d = m = 2, W = diag(2, 0): λ(W) = 2, but ‖xW‖ = 0 for x = (0, 1).",
     corrected="""For an x that does not depend on W ∈ R^{d×m} (Xavier, gain λ): E‖xW‖² =
         λ²·2m/(d+m)·‖x‖²; the factor is λ for square matrices, and the argmin's λ(W) is √2 times too

@@ -10,12 +10,12 @@ CLAIM = Claim(
     conditions="""plain pre-LN encoder with final norm, matrices stepped, 8 to 128 layers (the
         stream to 512), widths 32 and 64; text, independent and correlated tokens; typical seeds
         (means of logarithms)""",
-    finding="""Plain Pre-Norm explodes in a milder way than the linear growth of the argument. Its
-        stream grows as √l and its norms shrink the gradients as 1/√l, so that Adam's increment
-        follows Σ 1/x_l and grows about as N^{1/2} (exponents 0.49 to 0.59 between 8 and 128 layers,
-        by data). SGD's grows as N^{0.26} to N^{0.33}, ever more slowly: beside Σ 1/x_l², at most a
-        logarithm, it gains 22 % from 8 to 32 layers and 7 % from 32 to 128. A rule is needed for
-        Adam; under SGD plain Pre-Norm is nearly balanced by itself.""",
+    finding="""In plain Pre-Norm the update grows more slowly than the linear growth of the
+        argument. Its stream grows as √l and its norms shrink the gradients as 1/√l, so that Adam's
+        increment follows Σ 1/x_l and grows about as N^{1/2} (exponents 0.49 to 0.59 between 8 and
+        128 layers, by data). SGD's grows as N^{0.26} to N^{0.33}, more slowly at larger depths:
+        relative to Σ 1/x_l², at most a logarithm, it gains 22 % from 8 to 32 layers and 7 % from 32
+        to 128. Adam needs a rule. Under SGD plain Pre-Norm is nearly balanced.""",
     counterexample="""Plain pre-LN, text, width 64, SGD: ‖∇L‖² is 15, 26 and 36 at 8, 32 and 128
         layers, where linear growth from 8 would give 248.""",
     corrected="""Plain pre-LN: SGD's increment grows no faster than N^{1/2}, and its ratio to Σ

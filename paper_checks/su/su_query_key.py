@@ -14,13 +14,14 @@ CLAIM = Claim(
     conditions="""post-LN encoder under the rules of SGD, Adam and LAMB, 64 to 256 layers, SGD to
         512, with one head Adam and LAMB to 1,024; text and Gaussian tokens, 16 and 64 tokens, 1 and
         4 heads, ReLU and GELU""",
-    finding="""Query and key gradients carry λ_vλ_o/α, one λ more than value and output. That
-        factor, not the softmax, makes them small in depth: at λ = 1 their ratio to value and output
-        is a constant in depth (0.4 on text, 0.9 on independent tokens), which the softmax lowers
-        only where tokens are alike, as (1 − ρ)/√ρ. Their share of the update falls as N^{−1/2}
-        under SGD's and Adam's rules. Under LAMB, whose step is proportional to the weight, it
-        settles at a constant, a tenth on text and a sixth for independent tokens (with one head
-        only from 256 layers on: 0.123, 0.122, 0.114, 0.113 and 0.113 at 64 to 1,024).""",
+    finding="""Query and key gradients have a factor λ_vλ_o/α, one λ more than value and output.
+        That factor, not the softmax, makes them small in depth. At λ = 1 their ratio to value and
+        output is constant in depth (0.4 on text, 0.9 on independent tokens). The softmax lowers it
+        only if tokens are alike, as (1 − ρ)/√ρ for tokens of correlation ρ. Their share of the
+        update falls as N^{−1/2} under SGD's and Adam's rules. Under LAMB, whose step is
+        proportional to the weight, the share is constant in depth: a tenth on text, a sixth for
+        independent tokens. With one head it is constant only from 256 layers on (0.123, 0.122,
+        0.114, 0.113 and 0.113 at 64 to 1,024).""",
     counterexample="""LAMB's rule, text, width 32: ‖ΔF‖ from query and key alone is 0.116, 0.114 and
         0.112 of that from the scaled matrices at 64, 128 and 256 layers.""",
     corrected="""‖∂L/∂W_q‖ ~ (λ_vλ_o/α)(1 − ρ) beside (λ/α)√ρ for value and output: negligible in

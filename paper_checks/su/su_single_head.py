@@ -15,10 +15,10 @@ CLAIM = Claim(
         layers, text and independent tokens; increments ‖∇L‖² and ‖∇L‖₁""",
     finding="""One head is enough: with 1, 8 and 16 heads the increments agree within 1 % and their
         exponents between 16 and 144 layers are −0.00 to −0.02 under SGD's and Adam's rules. The
-        scale can be left out of the order, too, which shows late: without 1/√h query and key have a
-        share of the increment that dies out only as N^{−1/2}, and SGD's exponent is −0.09 ± 0.01
-        for independent tokens from 16 layers on (−0.04 on text, Adam's −0.01 to −0.02), −0.02 to
-        −0.03 from 256.""",
+        scale can be left out of the order, too, but only at large depth: without 1/√h query and key
+        have a share of the increment that falls only as N^{−1/2}, and SGD's exponent is −0.09 ±
+        0.01 for independent tokens from 16 layers on (−0.04 on text, Adam's −0.01 to −0.02), −0.02
+        to −0.03 from 256.""",
     counterexample="""Width 32, one head, independent tokens, SGD's rule without the scale: ‖∇L‖² is
         0.422, 0.376 and 0.346 at 16, 48 and 144 layers; with it 0.205, 0.202 and 0.199.""",
     corrected="""Without the scale the increments are constant once query's and key's share, which

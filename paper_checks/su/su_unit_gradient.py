@@ -14,12 +14,12 @@ CLAIM = Claim(
         text, independent and correlated tokens, post-LN also with one head and GELU""",
     finding="""As the bound that O(1) is, the sentence holds in plain stacks, and su-increment-depth
         shows stacks with gradients of order one in every matrix. As an order, which 'proportional
-        to the depth' needs, it fails in plain stacks. In post-LN the top layer's value, output and
-        feed-forward gradients are of order one at every depth, while the bottom layer's vanish in
-        the typical seed (exponent −0.3 to −1.1 between 8 and 128 layers, steeper further on) and
-        query and key of the top layer have no gradient to speak of, 10⁻⁸ from 32 layers on, because
-        all tokens have become equal. In plain pre-LN it is the bottom layer that keeps order one,
-        while the top layer's gradient falls with the stream's size, as N^{−1/2}.""",
+        to the depth' needs, it fails in plain stacks. In post-LN the gradients of value, output and
+        feed-forward in the top layer are of order one at every depth. Those of the bottom layer
+        vanish in the typical seed (exponent −0.3 to −1.1 between 8 and 128 layers, steeper beyond).
+        Query and key of the top layer have almost no gradient (10⁻⁸ from 32 layers on), because all
+        tokens have become equal. In plain pre-LN it is the bottom layer that keeps order one, while
+        the top layer's gradient falls with the stream's size, as N^{−1/2}.""",
     counterexample="""Plain post-LN, text, width 32, 32 layers: ‖∂L/∂W_q‖ of the top layer is 3·10⁻⁸
         beside 0.6 for the scaled matrices. Plain pre-LN, text, width 32: 0.18, 0.10 and 0.057 for
         the top layer at 16, 48 and 144 layers.""",
