@@ -122,7 +122,7 @@ def _text(size: object) -> str:
 
 def _rates(tables: dict[str, WidthTable | None], alignment: str) -> Iterator[str]:
     columns = _columns(tables, "rate")
-    yield f"Powers of d at {alignment} alignment:"
+    yield f"Powers of d at {alignment.replace('none', 'no')} alignment:"
     yield ""
     head = ["optimizer", *(", ".join(roles) for roles in columns.values())]
     rows = ([name, *(told[i][0] for told in columns)] for i, name in enumerate(tables))

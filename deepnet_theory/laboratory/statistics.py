@@ -211,9 +211,9 @@ def judge(
     band = f"{predicted:+g} ± {tolerance:g}"
     verdict = interval.verdict(predicted - tolerance, predicted + tolerance)
     if verdict is Verdict.REFUTED:
-        return verdict, f"{shown} lies beyond {band}{equivalent}"
+        return verdict, f"{shown} is outside {band}{equivalent}"
     if verdict is Verdict.UNDECIDED:
-        return verdict, f"{shown} is not inside {band}, nor beyond it{equivalent}"
+        return verdict, f"{shown} is not inside {band}, nor outside it{equivalent}"
     others = sorted((abs(e - predicted), name, e) for name, e in rivals if e != predicted)
     for _, name, e in others:
         if e in interval:

@@ -108,7 +108,7 @@ def _constants(scheme: Scheme) -> Iterator[tuple[str, doc.Words]]:
     for what, texts in several.items():
         yield from ((f"{what} of {role}", doc.Formula(text)) for role, text in texts.items())
     if scheme.mind:
-        yield "mind", scheme.mind
+        yield "note", scheme.mind
 
 
 # ---- the width, a role a row ----

@@ -101,9 +101,9 @@ SAME = np.full((4, len(DEPTHS)), RATES[4])
     ("rates", "given", "verdict", "fitted_from", "because"),
     [
         (best(0.0), {}, Verdict.SUPPORTED, 8, "inside"),
-        (best(-0.25), {}, Verdict.REFUTED, 8, "beyond"),
-        (best(0.25), {}, Verdict.REFUTED, 8, "beyond"),
-        (best(0.0, 0.3), {}, Verdict.UNDECIDED, 8, "nor beyond"),
+        (best(-0.25), {}, Verdict.REFUTED, 8, "outside"),
+        (best(0.25), {}, Verdict.REFUTED, 8, "outside"),
+        (best(0.0, 0.3), {}, Verdict.UNDECIDED, 8, "nor outside"),
         (best(0.0), {"outside": ["at depth 8 it is not"]}, Verdict.UNDECIDED, None, "depth 8"),
         (BENT, {}, Verdict.SUPPORTED, 16, "inside"),
         # rates of the grid are known to half a step: an interval of no width would be the grid's
