@@ -108,9 +108,6 @@ class _Sympy(OperatorAlgebra[sp.Expr]):
     def name(self, name: str) -> sp.Expr:
         return self.names[name]
 
-    def divide(self, left: sp.Expr, right: sp.Expr) -> sp.Expr:
-        return right**-1 if left == 1 else left / right
-
     def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
         if not base.is_commutative and exponent == 2:  # of every entry
             return self.functions["hadamard"](base, base)

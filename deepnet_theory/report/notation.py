@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.printing.latex import latex
 from sympy.printing.str import StrPrinter
 
-from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar
+from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar, OperatorAlgebra, fold
 from deepnet_theory.definitions.placement import PLACEMENT
-from deepnet_theory.proof.algebra import FUNCTIONS, in_sympy
 from deepnet_theory.report.document import lettered
 
 if TYPE_CHECKING:
@@ -19,20 +19,38 @@ if TYPE_CHECKING:
 
 # the sign between the sides of an equation, and what stands around the right one
 LETTERS = {"AT_MOST": ("≤", "{}"), "ORDER": ("=", "Θ({})"), "BOUND": ("=", "O({})")}
+_FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
 # all that a selection or a rule writes as a formula
 _WRITTEN = Grammar(
     "a formula",
     tuple(dict.fromkeys((*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, *"dklB"))),
     UPDATE.functions | PLACEMENT.functions,
 )
-_NAMES = {name: sp.Symbol(name, positive=True) for name in _WRITTEN.symbols}
-_CALLS = {name: FUNCTIONS.get(name, sp.Function(name)) for name in _WRITTEN.functions}
+
+
+class _AsWritten(OperatorAlgebra[sp.Expr]):
+    """SymPy's own operators, for use without evaluation."""
+
+    def number(self, value: Fraction) -> sp.Expr:
+        return sp.Rational(value.numerator, value.denominator)
+
+    def name(self, name: str) -> sp.Expr:
+        return sp.Symbol(name, positive=True)
+
+    def divide(self, left: sp.Expr, right: sp.Expr) -> sp.Expr:
+        return right**-1 if left == 1 else left * right**-1
+
+    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
+        return base ** self.number(exponent)
+
+    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
+        return _FUNCTIONS.get(function, sp.Function(function))(*arguments)
 
 
 def as_written(formula: str) -> sp.Expr:
     """A typed formula for printing: (2N)^(1/4) is shown so, not as a product of roots."""
     with sp.evaluate(False):
-        return in_sympy(_WRITTEN.parse(formula), _NAMES, _CALLS)
+        return fold(_WRITTEN.parse(formula).root, _AsWritten())
 
 
 def formula_latex(formula: sp.Expr | str) -> str:
