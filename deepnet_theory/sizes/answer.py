@@ -215,7 +215,8 @@ def consequences(table: Table) -> Iterator[Consequence]:
             ("self-consistency", squares, row.of.squares(kind)),
         ]
         for order, size in enumerate(row.orders, start=1):
-            meaning = f"output change of order {order} of an update, in units of eta^{order}"
+            unit = f"eta^{order}" if order > 1 else "eta"
+            meaning = f"output change of order {order} of an update, in units of {unit}"
             quantities.append((f"order-{order}", meaning, size))
         for name, meaning, value in quantities:
             yield Consequence(name, meaning, value, part, kind.name)
