@@ -105,7 +105,8 @@ def derive(
         from deepnet_theory.proof.width import WidthDerivation
         from deepnet_theory.sizes.width import Scale, width_table
 
-        grown = ",".join(name for name in asked if name != "batch").replace("depth,width", "both")
+        wide_in = [known.ACROSS["depth" in asked]] * ("width" in asked)
+        grown = ",".join((*wide_in, *shapes)).replace("both,", "depth,width,")
         table = width_table(selection, grown, alignment or known.ALIGNMENTS[0], form or FORMS[0])
         needed = [*sizes][: 4 if "depth" in asked else 2]
         missing = [name for name in needed if sizes[name] is None]
