@@ -254,8 +254,9 @@ def shapes_of(stack: Stack, a: Architecture, width: int, heads: int) -> dict[str
     """The sizes that a base may have otherwise, as it has them at its width and heads."""
     kv_heads = (a.kv_heads or a.heads) * heads / a.heads
     sizes = {"ffn": a.ffn_ratio * width, "vocab": a.vocab, "kv-heads": kv_heads}
-    for mixture in (s for s in stack.sublayers if s.experts > 1):
-        sizes |= {"experts": mixture.experts, "top-k": mixture.chosen}
+    mixtures = {(s.experts, s.chosen) for s in stack.sublayers if s.experts > 1}
+    if len(mixtures) == 1:  # of unlike mixtures no one number is meant
+        sizes |= zip(("experts", "top-k"), *mixtures, strict=True)
     return sizes
 
 

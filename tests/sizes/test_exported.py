@@ -103,6 +103,10 @@ def numbers(c):
         ({"base": 32, "alignment": "half"}, "unknown alignment 'half'"),
         ({"base": 16, "kv_heads": 3}, "3 key and value heads of 6 are no whole number"),
         ({"base": (32, 6, {"width": 4})}, "unknown base shape 'width'; valid are: ffn, vocab, kv-"),
+        (
+            {"base": (96, 6, {"experts": 4}), "layer": "attention,ffn@2/8,ffn-swiglu@2/16"},
+            "unknown base shape 'experts'",
+        ),
         ({"base_shape": "vocab"}, "the base shape vocab= is none, as vocab=32 is"),
         ({"base_shape": "vocab=0"}, "the base shape vocab=0 is none"),
     ],
