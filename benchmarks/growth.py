@@ -139,8 +139,8 @@ def report(layers: list[int], widths: list[int], kinds: list[int], seeds: int) -
     yield ""
     words = " ".join(sys.argv[1:])
     yield (
-        "What does a measurement, a derivation or a command cost, and how does the cost grow with "
-        "depth and width? Times are seconds of CPU time, memory is the peak in MiB. A slope is the "
+        "The cost of a measurement, a derivation and a command by depth and width. Times are "
+        "seconds of CPU time, memory is the peak in MiB. A slope is the "
         "exponent in the number of layers, or in the width."
     )
     yield ""

@@ -308,7 +308,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     lines = [
         "# The laboratory's speed", "",
-        "How fast does the laboratory measure ‖ΔF‖? The table compares it with a plain loop over "
+        "The time that the laboratory takes to measure ‖ΔF‖, compared with a plain loop over "
         "seeds, with a floor (the matrix products alone), and with mup's coord check. A ratio "
         "above 1 means that the laboratory is faster. Times are seconds of CPU time.", "",
         f"Set-up: width 64, 8 seeds, 32 tokens, Adam; medians of {asked.times}, interleaved; "

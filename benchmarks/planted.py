@@ -153,11 +153,10 @@ def page(fates: dict[Mutant, str], asked_for: str) -> str:
     rows = sorted((m for m in fates if fates[m] == UNSEEN), key=lambda m: (m.file, m.line))
     return "\n".join([
         "# Errors planted in the derivation", "",
-        "Random errors are planted in the code that derives rules. "
-        f"{sum(counts[one] for one in COUNTED)} of them let a derivation end with another "
-        "answer. `derive` itself calls "
-        f"**{counts[SEEN]}** of these REFUTED, a test fails by an assertion with "
-        f"{counts[DENIED]} more, and {counts[UNSEEN]} stay unseen.", "",
+        f"Of {sum(counts[one] for one in COUNTED)} random errors that changed an answer, `derive` "
+        f"itself calls **{counts[SEEN]}** REFUTED. A test fails by an assertion with "
+        f"{counts[DENIED]} more. Unseen: {counts[UNSEEN]}. The errors are planted in the code that "
+        "derives rules.", "",
         "Not counted: "
         + ", ".join(f"{counts[one]} {one}" for one in (CRASHED, REFUSED, FALSE, SAME))
         + f". Made by `{asked_for}`.",

@@ -177,9 +177,9 @@ def main() -> None:
             parser.error(f"unknown optimizer {name[:40]!r}; valid are: {', '.join(PLANS)}")
     lines = [
         "# The laboratory's power", "",
-        "How often is a verdict right? Each row repeats one experiment, with a right rule or with "
-        "a rule that is wrong by N^(1/8), and counts the right verdicts. The interval is the exact "
-        "binomial 95 % interval of that share.", "",
+        "Each row repeats one experiment, with a right rule or with a rule that is wrong by "
+        "N^(1/8), and counts the right verdicts. The interval is the exact binomial 95 % interval "
+        "of that share.", "",
         f"Set-up: width 32, 4 heads, 16 tokens. Made by `python benchmarks/power.py "
         f"{' '.join(asked.optimizer)} --experiments {asked.experiments}`.", "",
         "| optimizer | α | β | predicted exponent | mean measured exponent | layers "

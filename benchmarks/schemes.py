@@ -32,9 +32,9 @@ SIZES = {"width": 32, "heads": 2, "tokens": 16, "seeds": 8}
 HEAD = f"""\
 # Published schemes, measured
 
-How does the output change of one update scale with depth under each published scheme? A cell is the
-exponent in depth of ‖ΔF‖/η: derived by `derive --scheme` for great depth, measured with its 95 %
-interval, and the verdict on the derived exponent. *Here* is the exponent that single sublayers
+The table shows how the output change of one update scales with depth under each published scheme.
+A cell is the exponent in depth of ‖ΔF‖/η: derived by `derive --scheme` for great depth, measured with
+its 95 % interval, and the verdict on the derived exponent. *Here* is the exponent that single sublayers
 predict for the measured depths. 0 is balanced.
 
 Set-up: one step of the matrices at {", ".join(map(str, DEPTHS))} layers, width 32, 8 seeds, text.

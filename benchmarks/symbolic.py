@@ -114,9 +114,8 @@ def report() -> Iterator[str]:
     yield "# Time of the derivations"
     yield ""
     yield (
-        "How long does a derivation take, with every check? The first table has all selections "
-        "in one process, the second the slowest of each method in a fresh process. Times are "
-        "seconds of CPU time."
+        "Derivations with every check. The first table has all selections in one process, the "
+        "second the slowest of each method in a fresh process. Times are seconds of CPU time."
     )
     yield ""
     yield (
