@@ -33,9 +33,9 @@ HEAD = f"""\
 # Published schemes, measured
 
 The table shows how the output change of one update scales with depth under each published scheme.
-A cell is the exponent in depth of ‖ΔF‖/η: derived by `derive --scheme` for great depth, measured with
-its 95 % interval, and the verdict on the derived exponent. *Here* is the exponent that single sublayers
-predict for the measured depths. 0 is balanced.
+A cell is the exponent in depth of ‖ΔF‖/η: derived by `derive --scheme` for great depth, measured
+with its 95 % interval, and the verdict on the derived exponent. *Here* is the exponent that
+single sublayers predict for the measured depths. 0 is balanced.
 
 Set-up: one step of the matrices at {", ".join(map(str, DEPTHS))} layers, width 32, 8 seeds, text.
 An encoder–decoder scheme has the encoder's exponent in N first, then the decoder's in M, at
