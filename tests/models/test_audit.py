@@ -165,7 +165,7 @@ def test_a_model_as_torch_makes_it_is_held_against_a_rule_of_its_own_placement(p
 def test_an_optimizer_is_a_question_about_it():
     gpt_2 = net(pre, dict.fromkeys(("output", "fc2"), (2 * N) ** -0.5), small, final=True)
     asked = dt.audit(gpt_2, X, optimizer="adamw")
-    said = "Implemented as published (gpt-2). Under adamw one update grows as N: not"
+    said = "Implemented as published (gpt-2). Under adamw one update grows as N^1: not"
     assert asked.exit_code == 1 and said in told(asked)
     assert dt.audit(gpt_2, X).exit_code == 0
     faithful = net(post, SCALED)
