@@ -102,6 +102,12 @@ class Optimizer:
         summed = re.sub(r"\bg\b", "(g/memory)", self.update) if self.momentum else ""
         return KEPT.parse(self.kept or summed) if self.kept or summed else None
 
+    @property
+    def has_momentum(self) -> bool:
+        """Whether libraries give it one ``momentum``, and no betas."""
+        options = dict(self.reference.options) if self.reference else {}
+        return bool(self.momentum or options.get("momentum"))
+
     @cached_property
     def practised(self) -> Expression:
         """The first update with epsilon and weight decay."""

@@ -30,6 +30,7 @@ HIDDEN, OTHER = "hidden", "other"
 KEPT = 1e-5  # of a ratio of rates, which a schedule rounds
 ByOptimizer = float | Mapping[str, float]
 Member = tuple[nn.Parameter, Blocks]
+Betas = tuple[float, ...] | float  # a number is the momentum of an optimizer with one average
 Multipliers = tuple[float, float, float]  # of learning rate, ε and weight decay
 
 
@@ -46,7 +47,7 @@ def parameter_groups(
     roles: Mapping[str, str] | None = None,
     batch: tuple[float, float] | None = None,
     horizon: tuple[float, float] | None = None,
-    betas: tuple[float, ...] | Mapping[str, tuple[float, ...]] | None = None,
+    betas: Betas | Mapping[str, Betas] | None = None,
 ) -> list[dict[str, Any]]:
     r"""One group for all parameters of a part and role that step alike, for any torch optimizer.
 
@@ -68,7 +69,8 @@ def parameter_groups(
     asks for groups relative to a base, a role each; ``lr``, ``eps`` and ``weight_decay`` are then
     the base's. ``optimizers`` says what steps which role, as ``{"hidden": "muon", "*": "adamw"}``:
     a role by its name, ``"hidden"`` for the matrices of the branches, ``"*"`` for the rest;
-    ``lr``, ``eps`` and ``weight_decay`` may then be mappings by optimizer. The factor of the shape
+    ``lr``, ``eps``, ``weight_decay`` and ``betas`` may then be mappings by optimizer; an optimizer
+    with one average takes a number there, its ``momentum``. The factor of the shape
     decides Muon's name: ``muon`` (torch's "original"), ``muon-moonlight`` ("match_rms_adamw"),
     ``muon-spectral`` (dion's default), ``muon-plain``.
 
@@ -86,7 +88,7 @@ def parameter_groups(
     assert used is not None
     stepped = _by_optimizer(used, base, optimizers)
     if batch is not None or horizon is not None:
-        run = Budget(*(batch or (None, None)), *(horizon or (None, None)))
+        run = Budget(*_pair("batch", batch), *_pair("horizon", horizon))
         stepped = {name: in_budget(c, run, _mine(optimizers, name)) for name, c in stepped.items()}
     used = stepped.get(used.optimizer, next(iter(stepped.values())))
     if built_with is None:
@@ -128,7 +130,7 @@ def parameter_groups(
                 )  # fmt: skip
         own = betas.get(name) if isinstance(betas, Mapping) else betas
         if own is not None:
-            averages, times = {"betas": _averages(own, c.budget or Budget())}, _with_averages(c)
+            averages, times = _averages(own, c, c.budget or Budget()), _with_averages(c)
             for g in (g for g in groups if g["optimizer"] == name):
                 g |= averages
                 if g["role"] != OTHER:
@@ -147,8 +149,23 @@ def _with_averages(c: Constants) -> dict[str, float]:
     return {"lr": by, "lr_scale": by, "weight_decay": decay}
 
 
-def _averages(betas: tuple[float, ...], run: Budget) -> tuple[float, ...]:
-    """The betas of a budget; those that leave (0, 1) are 0, with a warning."""
+def _pair(what: str, given: object) -> tuple[float | None, float | None]:
+    """A number of this run and of the tuned one."""
+    match given:
+        case None:
+            return None, None
+        case (float() | int() as here, float() | int() as tuned):
+            return here, tuned
+    raise InputError(f"{what} {given!r} is no pair: give this run's and the tuned run's, (64, 8)")
+
+
+def _averages(own: Betas, c: Constants, run: Budget) -> dict[str, float | tuple[float, ...]]:
+    """``betas`` or ``momentum`` of a budget; those that leave (0, 1) are 0, with a warning."""
+    one = isinstance(own, (int, float))
+    if c.selected is not None and one is not c.selected.the_optimizer.has_momentum:
+        form = "a momentum, as in 0.95" if not one else "betas, as in (0.9, 0.95)"
+        raise InputError(f"betas has {own!r} for {c.optimizer}, which has {form}")
+    betas = own if isinstance(own, tuple) else (float(own),)
     for beta in betas:
         if (1 - beta) / run.steps > 1 - KEPT:
             end = f"{(run.base_horizon or 0) * (1 - beta):g} steps or fewer"
@@ -156,7 +173,8 @@ def _averages(betas: tuple[float, ...], run: Budget) -> tuple[float, ...]:
                 end = f"a batch of {(run.base_batch or 1) / (1 - beta):g} or more"
             what = f"the beta {beta:g} leaves (0, 1) and is 0: its average has no memory at {end}"
             warnings.warn(what, stacklevel=3)
-    return tuple(max(1 - (1 - beta) / run.steps, 0.0) for beta in betas)
+    kept = tuple(max(1 - (1 - beta) / run.steps, 0.0) for beta in betas)
+    return {"momentum": kept[0]} if one else {"betas": kept}
 
 
 def _given(what: str, value: ByOptimizer, optimizer: str) -> float:

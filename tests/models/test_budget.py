@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import jsonschema
 import pytest
@@ -157,7 +158,7 @@ def test_an_average_that_ends_and_a_batch_above_the_noise_are_warned_of():
     with pytest.warns(UserWarning, match="at 100 steps or fewer"):
         parameter_groups(model, 1e-3, horizon=(100, 1000), betas=(0.9,))
     with warnings.catch_warnings(action="error"):
-        parameter_groups(model, 1e-3, batch=(72, 8), betas={"adamw": (0.9,), "muon": (0.5,)})
+        parameter_groups(model, 1e-3, batch=(72, 8), betas={"adamw": (0.9,), "muon": 0.5})
     c = export(batch=64, base_batch=8, b_noise=50)
     assert "above B_noise, 50" in c.warning and "0.875 or less" in c.condition
     assert not export(batch=64, base_batch=8, b_noise=65).warning
@@ -200,7 +201,7 @@ def test_an_export_says_what_the_rates_take_where_betas_move_too(optimizer, powe
     given = {"constants": dt.export(optimizer=optimizer, depth=4), "weight_decay": 0.1}
     stay, move = (
         {g["role"]: g for g in parameter_groups(build(c), 1.0, batch=(64, 8), **given, **own)}
-        for own in ({}, {"betas": (0.9, 0.99)})
+        for own in ({}, {"betas": 0.9 if optimizer == "momentum" else (0.9, 0.99)})
     )
     times = 8**power
     assert (f"another {times:.4g}." if power else "multiplied by 8.") in c.condition
@@ -211,3 +212,20 @@ def test_an_export_says_what_the_rates_take_where_betas_move_too(optimizer, powe
         assert move[role]["lr"] == pytest.approx(times * group["lr"])
         decay = group["weight_decay"] / (times if divided else 1)
         assert move[role]["weight_decay"] == pytest.approx(decay)
+
+
+def test_an_optimizer_with_one_average_takes_it_as_its_momentum():
+    by, batch = {"hidden": "muon", "*": "adamw"}, (64, 8)
+    asked = partial(parameter_groups, build(export()), 1.0, optimizers=by, batch=batch)
+    groups = asked(betas={"muon": 0.95, "adamw": (0.9, 0.98)})
+    muon = [{k: v for k, v in g.items() if k != "eps"} for g in groups if g["optimizer"] == "muon"]
+    found = torch.optim.Muon([g for g in muon if g["params"][0].dim() == 2], lr=1.0)
+    assert all(g["momentum"] == pytest.approx(0.6) for g in found.param_groups)
+    stays = [g["lr"] for g in asked() if g["optimizer"] == "muon"]
+    assert [g["lr"] for g in muon] == pytest.approx([8**0.5 * rate for rate in stays])
+    for wrong, said in (((0.95, 0.99), "has a momentum"), ({"adamw": 0.9}, "has betas")):
+        with pytest.raises(InputError, match=said):
+            asked(betas=wrong)
+    for wrong in (8, (8,), "64"):
+        with pytest.raises(InputError, match=r"batch .* is no pair"):
+            asked(**{"batch": wrong})
