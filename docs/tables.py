@@ -46,7 +46,7 @@ FINDINGS = {  # of a claim: the author of its sentence, and what a reader does d
 
 def rules() -> list[str]:
     """α, β and κ of the recommended and the published rule of each placement and optimizer."""
-    head = f"| norm | optimizer | {TO_TRAIN_WITH}: α, β | {FIRST}: α, β |"
+    head = f"| norm | optimizer | {TO_TRAIN_WITH}: α, β | {FIRST} (Su): α, β |"
     lines = [head, "|---" * 4 + "|"]
     for name, where in PLACEMENTS.items():
         alike: dict[str, list[str]] = {}

@@ -56,7 +56,10 @@ def answer(audit: Audit) -> tuple[Verdict, str]:
     placement = audit.placement or nameless
     held = f"{audit.against} ({audit.detail})"
     if audit.growth:
-        judged = f"Implemented as published ({audit.follows}). {audit.growth}: not stable in depth"
+        judged = (
+            f"Implemented as published ({audit.follows}). {audit.growth}: not stable in depth. The "
+            f"rule for it: derive --optimizer {audit.optimizer} --placement {placement}"
+        )
     elif audit.verdict is Verdict.SUPPORTED:
         also = f"; so do {', '.join(audit.alike)}" * bool(audit.alike)
         judged = f"It follows {held}{also}"
