@@ -64,7 +64,8 @@ class Wanted:
     of constants made for another depth than the model's. ``steps`` gives what multiplies a
     parameter's ``lr``, ``eps`` and ``weight_decay``, where a rule has more than the ``rates`` of
     matrices; ``grouped`` ones take them from ``parameter_groups``. ``stream`` is the size of what
-    enters each stack, where that is not 1.
+    enters each stack, where that is not 1. ``lines`` are those that a base asks of the forward pass
+    and that it lacks, each with its number.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Wanted:
     steps: Callable[[Any], dict[str, float]] | None = None  # of a runtime ``Description``
     stream: dict[str, float] = field(default_factory=dict)
     grouped: bool = False
+    lines: tuple[tuple[str, float], ...] = ()
 
     def counts(self, factor: float) -> float:
         """How many times as far a step moves a matrix that the code multiplies by a factor."""

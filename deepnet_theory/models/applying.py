@@ -556,17 +556,21 @@ def lines_of_code(reading: Reading, c: Constants) -> Iterator[str]:
             place = f"where the {stack} starts"
         if tables or reading.embeddings:
             yield f"x = x * {1 / size:.4g}  # {place}"
-    yield from lines_of_logits(reading, c)
-    attentions = (s for s in reading.sublayers if any(m.role == "query" for m in s.matrices))
-    written = all(_near(s.scores, c.scores) for s in attentions)
-    if c.scores != 1 and not written:
-        yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)"
+    yield from lines_of_base(reading, c)
     logits = reading.logits
     if logits is not None and "sum" in reading.sublayers[-1].around and is_small(logits, c):
         yield (
             f"start_head_(head, counts)  # the bias of a head as small as {logits.head.name}, from "
             "the text's token counts"
         )
+
+
+def lines_of_base(reading: Reading, c: Constants) -> Iterator[str]:
+    """The numbers that logits and scores are multiplied by in the forward pass."""
+    yield from lines_of_logits(reading, c)
+    attentions = (s for s in reading.sublayers if any(m.role == "query" for m in s.matrices))
+    if c.scores != 1 and not all(_near(s.scores, c.scores) for s in attentions):
+        yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)"
 
 
 def lines_of_logits(reading: Reading, c: Constants) -> Iterator[str]:

@@ -402,3 +402,37 @@ def test_the_small_head_of_a_language_model_alone_is_to_start_at_the_token_count
     lines = apply_(Headed(), constants, inputs=ids, outer=False).lines
     assert any("start_head_" in line for line in lines) is (classes is None)
     assert "head" not in told(dt.audit(Headed(), ids, constants=constants))
+
+
+def test_a_multiplier_of_the_base_that_the_forward_pass_lacks_is_a_finding():
+    ids = torch.arange(24).reshape(2, 12) % 61
+    of = {"placement": "pre-ln", "stack": "decoder", "depth": 2, "width": 64, "vocab": 61}
+    constants = dt.export("adamw", **of, heads=4, base=(16, 2))
+    torch.manual_seed(0)
+    model = GPT(2, d=64)
+    applied = apply_(model, constants, inputs=ids)
+    found = dt.audit(model, ids, constants=constants)
+    assert [f.mend for f in found.findings if f.where == "logits"] == [applied.lines[0]]
+    assert found.verdict == "REFUTED"
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.whole = model
+
+        def forward(self, ids):
+            return self.whole(ids) * constants.head_multiplier
+
+    left = dt.audit(Scaled(), ids, constants=constants).findings
+    assert all(f.where != "logits" for f in left)
+
+
+def test_parameters_in_no_group_of_the_optimizer_are_a_remark():
+    constants = dt.export("adamw", placement="pre-ln", depth=2, width=16, heads=2, vocab=61)
+    model = build(constants)
+    groups = parameter_groups(model, lr=1e-3)
+    whole, few = (
+        " ".join(dt.audit(model, optimizer=torch.optim.AdamW(some), constants=constants).remarks)
+        for some in (groups, groups[1:])
+    )
+    assert "in no group" not in whole and "in no group of the optimizer, such as" in few
