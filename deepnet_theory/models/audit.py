@@ -259,9 +259,10 @@ def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Differ
         f"{rule.layers[name]} layers of the {name}, the model has {n}" for name, n in wrong.items()
     )
     has = "are not those of" if different else "are those of"
-    depth = ",".join(map(str, reading.layers.values()))
+    depth = ", ".join(map(str, reading.layers.values()))
     what = f"the constants are for {made_for}; its alpha and gains {has} the constants"
-    export = f'constants = deepnet_theory.export(derivation, depth="{depth}")'
+    asked = f"({depth})" if len(reading.layers) > 1 else depth
+    export = f"constants = deepnet_theory.export(derivation, depth={asked})"
     if not rule.grouped:
         what = f"these are the constants of {rule.name} for {made_for}"
         sublayers = {name: len(rows) for name, rows in reading.stacks.items()}

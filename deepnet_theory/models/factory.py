@@ -30,6 +30,7 @@ from deepnet_theory.processes.keep import sources
 
 DEPTH = 12  # what a factory that asks for a depth is given where none was
 WIDE_DEPTH = 2  # and where widths alone are compared
+NO_DEPTHS = {"vocab", "vocab_size", "n_vocab", "num_tokens", "d_model", "config"}
 DEPTHS = {"depth", "layers", "n_layer", "n_layers", "num_layers"}  # what no width is called
 BATCH, TOKENS = 2, 16  # of inputs that the user did not give
 FORM = "FILE.py:FACTORY or package.module:FACTORY"
@@ -159,6 +160,14 @@ class Factory:
     def _sizes(self, depth: int | None, width: int | None, asks_for: str) -> tuple[int, ...]:
         """What the function is called with; raises :class:`InputError` where it takes less."""
         parameters = self._parameters()
+        if depth is not None and depth < 1:
+            raise InputError(f"depth {depth} is not a whole number of layers from 1")
+        first = parameters[0] if parameters else None
+        if first and first.name in NO_DEPTHS and first.default is not first.empty:
+            raise InputError(
+                f"{self.name} takes {first.name} first, and a factory takes a depth: "
+                "def make(depth): return …"
+            )
         if width is not None:
             alone = len(parameters) == 1 and depth is None and parameters[0].name not in DEPTHS
             if not alone and len(parameters) < 2:

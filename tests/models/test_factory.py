@@ -37,6 +37,8 @@ class Configured(nn.Module):
     def __init__(self, config): super().__init__(); self.w = nn.Linear(config.width, 8)
 class Sized(nn.Module):
     def __init__(self, vocab, width): super().__init__()
+class Chosen(nn.Module):
+    def __init__(self, vocab=9, n=2): super().__init__()
 def odd():
     class Odd(nn.Module):
         def __init__(self): super().__init__(); self.w = nn.Linear(8, 8)
@@ -85,6 +87,7 @@ def test_a_factory_that_travels_knows_its_code(file, monkeypatch):
         ("asks", "asks for depth, width; a factory takes the depth alone"),
         ("Configured", "Configured is a class, and a factory takes a depth: def make(depth): "),
         ("Sized", "is a class that asks for vocab, width; a factory takes a depth: def make"),
+        ("Chosen", "takes vocab first, and a factory takes a depth: def make(depth)"),
         ("on_meta", "is on meta"),
         ("quantised", "is quantised"),
         ("odd", "takes neither token ids nor vectors of its width"),
@@ -110,6 +113,8 @@ def test_what_is_no_model(file):
             load_factory(text)
     with pytest.raises(InputError, match="takes no depth"):
         load_factory(f"{file}:fixed").make(4)
+    with pytest.raises(InputError, match="depth 0 is not a whole number of layers from 1"):
+        load_factory(f"{file}:stack").make(0)
 
 
 def test_given_inputs_are_tried_and_the_mode_is_left():
