@@ -400,7 +400,7 @@ def _finding(
     so = "" if len(group) == 1 else f"  # and {len(group) - 1} more"
     return Finding(
         f"{', '.join(filter(None, where))}: {first.parameter}",
-        f"{KNOBS[knob]} {value:.3g}, expected {aim:.3g}, {times:.3g} of the base",
+        f"{KNOBS[knob]} {value:.3g}, expected {aim:.3g}, {times:.3g} times the median base",
         max(ratio, 1 / ratio) if ratio else math.inf,
         f'{{"params": [model.get_parameter("{first.parameter}")], "{knob}": {aim:.4g}}}{so}',
     )

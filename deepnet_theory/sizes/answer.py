@@ -265,7 +265,7 @@ def _in_words(row: SublayerRow) -> str:
         )
     if any(rho.exponent(depth) for depth in DEPTHS):
         return f"{scales}, which changes nothing with one matrix a branch"
-    return "rho and every order are of order one"
+    return "rho and the output change of every order do not grow with depth"
 
 
 WHERE = {
