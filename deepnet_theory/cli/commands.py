@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -93,11 +92,13 @@ class Show:
             case "json":
                 print(result.to_json())
             case "junit" | "github":
-                print(
-                    getattr(import_module("deepnet_theory.report.integration"), self.format)(result)
-                )
+                from deepnet_theory.report import integration
+
+                print(getattr(integration, self.format)(result))
             case "latex":
-                print(import_module("deepnet_theory.report.latex").latex(compose(result)))
+                from deepnet_theory.report.latex import latex
+
+                print(latex(compose(result)))
             case _:
                 document = compose(result)
                 shown = document if isinstance(document, str) else terminal.text(document)
@@ -355,7 +356,7 @@ def measure(verb: Verb, given: Given) -> int:
 
     MODEL is FILE.py:FACTORY or package.module:FACTORY; it is run. FACTORY(depth) gives a
     torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths. --noise alone
-    measures B_noise, the batch at which the gradient's noise is as large as its signal.
+    measures B_noise, the batch whose gradient is half noise.
 
     Examples:
         measure model.py:make --depths 6,12,24 --optimizer adamw

@@ -271,7 +271,7 @@ def transfer(
 
     With several ``steps`` each size is trained for each number T of them. How the best rate falls
     with T depends on the loss and on the schedule: its exponent is measured, and no rule. In a
-    closure ``signal`` is s, by which the loss falls, also from losses at one constant rate. A
+    closure ``signal`` is s, the power of T in the loss, also from losses at one constant rate. A
     forecast is refused where s ≤ u is in the interval
     (:func:`~deepnet_theory.laboratory.optimum.of_steps`).
 

@@ -261,7 +261,7 @@ def of_steps(
         yield _falling("s - u, by the best rates", s[0], told)
         for one in s[1:]:
             asks = f"asks for T^{-one.estimate / (1 + one.estimate):.3f}" if one.low > 0 else ""
-            asks = asks or "these losses show no power by which they fall to a limit"
+            asks = asks or "these losses do not fall to a limit as a power of T"
             yield _falling(f"s, by the losses at the rate {middle:.3g}", one, asks)
 
 

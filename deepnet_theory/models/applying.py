@@ -510,7 +510,7 @@ def _require_outer(reading: Reading, c: Constants, drawn: Container[str]) -> Non
     why = f"the loss starts at {logits.loss:.3g}, and ln {logits.head.fan_out} is {logits.even:.3g}"
     if is_tied(reading):
         why += f": no size of {logits.head.name} is right for the embedding and for the head"
-    for line in lines_of_logits(reading, c):
+    for line, _ in lines_of_logits(reading, c):
         why += f"; write {line.partition('  #')[0]}"
     raise Refusal(f"{why}; {KEPT} (outer=False leaves embedding and head alone)")
 
@@ -556,7 +556,7 @@ def lines_of_code(reading: Reading, c: Constants) -> Iterator[str]:
             place = f"where the {stack} starts"
         if tables or reading.embeddings:
             yield f"x = x * {1 / size:.4g}  # {place}"
-    yield from lines_of_base(reading, c)
+    yield from (line for line, _ in lines_of_base(reading, c))
     logits = reading.logits
     if logits is not None and "sum" in reading.sublayers[-1].around and is_small(logits, c):
         yield (
@@ -565,26 +565,27 @@ def lines_of_code(reading: Reading, c: Constants) -> Iterator[str]:
         )
 
 
-def lines_of_base(reading: Reading, c: Constants) -> Iterator[str]:
-    """The numbers that logits and scores are multiplied by in the forward pass."""
+def lines_of_base(reading: Reading, c: Constants) -> Iterator[tuple[str, float]]:
+    """The numbers that logits and scores are multiplied by in the forward pass, with the line."""
     yield from lines_of_logits(reading, c)
     attentions = (s for s in reading.sublayers if any(m.role == "query" for m in s.matrices))
     if c.scores != 1 and not all(_near(s.scores, c.scores) for s in attentions):
-        yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)"
+        yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)", c.scores
 
 
-def lines_of_logits(reading: Reading, c: Constants) -> Iterator[str]:
-    """The numbers that logits are multiplied by in the forward pass."""
+def lines_of_logits(reading: Reading, c: Constants) -> Iterator[tuple[str, float]]:
+    """The number that logits are multiplied by in the forward pass, with the line."""
     logits, tied = reading.logits, is_tied(reading)
     times, before = multiplier_of(c), "before the loss"
     if tied and logits is not None and is_high(logits, _with_lines(reading, logits.loss_at_one, c)):
         size = _of_a_token(logits)
         if not _near(size, 1.0):
             base = ", at the base too" * (times != 1)
-            yield f"logits = logits * {1 / size:.4g}  # {before}{base}: a token's own is {size:.3g}"
+            own = f"{before}{base}: a token's own is {size:.3g}"
+            yield f"logits = logits * {1 / size:.4g}  # {own}", 1 / size
     elif times != 1 and _lacks_multiplier(reading, c):
         rows = ", of rows as large as its own" * tied
-        yield f"logits = logits * {times:.4g}  # {before}, as the base asks{rows}"
+        yield f"logits = logits * {times:.4g}  # {before}, as the base asks{rows}", times
 
 
 def multiplier_of(c: Constants) -> float:

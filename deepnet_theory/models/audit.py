@@ -31,7 +31,7 @@ from deepnet_theory.definitions.subject import (
     rows_of,
 )
 from deepnet_theory.definitions.sublayer import EPSILON
-from deepnet_theory.models.applying import lines_of_base, multiplier_of
+from deepnet_theory.models.applying import lines_of_base
 from deepnet_theory.models.asked import asked, describe
 from deepnet_theory.models.effect import Effects, Ratio
 from deepnet_theory.models.factory import Made
@@ -237,8 +237,9 @@ def _remarks(
         yield f"{len(odd)} norm gains are not 1, such as {which} of rms {size:.3g}"
     if reading.unused:
         yield f"{len(reading.unused)} parameters do not reach the output: {reading.unused[0]} …"
-    steps = _steps(reading, rule) if rule and groups else ()
-    if groups and (missing := [s.parameter for s in steps if s.parameter not in groups]):
+    known = groups or {}
+    steps = _steps(reading, rule) if rule and known else ()
+    if missing := [s.parameter for s in steps if s.parameter not in known]:
         yield f"{len(missing)} parameters are in no group of the optimizer, such as {missing[0]}"
     rows = rule.sublayers if rule else ()
     for where, times in {at: e for w in rows for at, e in w.norm_epsilon.items()}.items():
@@ -293,9 +294,8 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
         own = asked(d, c)
         return {"lr": own.rate, "eps": own.epsilon, "weight_decay": own.weight_decay}
 
-    lines = lines_of_base(reading, c) if c.base and reading.logits else ()
-    lacks = [(line, c.scores if line.startswith("scores") else multiplier_of(c)) for line in lines]
-    return replace(rule, selection=selection, steps=steps, grouped=True, lines=tuple(lacks))
+    lines = tuple(lines_of_base(reading, c)) if c.base and reading.logits else ()
+    return replace(rule, selection=selection, steps=steps, grouped=True, lines=lines)
 
 
 def name_and_groups(

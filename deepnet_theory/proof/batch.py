@@ -4,7 +4,7 @@ The update itself is taken of :math:`g = G + \xi/\sqrt B`, at several B and thou
 With a curvature H of positive numbers the signal :math:`s = -\langle E\,u, G\rangle` and the second
 moment :math:`m = E\langle u, Hu\rangle` are means over the draws. Their powers of B give the rate
 three times, each apart: (S) from s/m, (D) from 1/(Bs) and, for the noise, from 1/(Bm), a square.
-The steady state of noise and decay is the size at which one update of the draws leaves the size.
+In the steady state of noise and decay one update of the draws leaves the size of the weights.
 
 Between the regimes, with :math:`\sigma = B_{\mathrm{noise}}/B` and a gradient G of normal entries
 as its noise, :math:`E[G|g] = g/(1+\sigma)`. An update of degree p then gains most at the rate

@@ -86,10 +86,8 @@ def constants_of(
         c = Constants.of(selection, rule, layers, architecture, warning=warning)
         return _as_exported(c, selection, rule, form, row="own", rows={}, verdict="ASSUMED")
     selection = answer.table.selection  # with the closure by name
-    own, told = (
-        answer.table.at(**layers),
-        {"warning": answer.warning, "condition": answer.condition},
-    )
+    told = {"warning": answer.warning, "condition": answer.condition}
+    own = answer.table.at(**layers)
     c = Constants.of(selection, answer.rule, layers, architecture, own, **told)
     return _as_exported(
         c,
