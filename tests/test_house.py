@@ -36,11 +36,7 @@ FLOORS = (
     {"definitions"},
 )
 UPWARD: set[tuple[str, str]] = set()
-NAMED_TWICE = {
-    2: "Change Matrix Part Place Power Rule Step Sublayer",
-    3: "Branch Table",
-    4: "Norm",
-}
+NAMED_TWICE = {2: "Power"}
 
 
 @cache

@@ -31,7 +31,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Change:
+class PlannedChange:
     """One change of the plan: these outputs of a parameter, times ``factor``."""
 
     parameter: str
@@ -73,7 +73,7 @@ class Audit(Displayed):
     sublayers: tuple[dict[str, Any], ...]
     findings: tuple[Finding, ...]
     remarks: tuple[str, ...]
-    plan: tuple[Change, ...]
+    plan: tuple[PlannedChange, ...]
     verdict: Verdict
     effect: float | None = None  # ‖ΔF‖ of one update over that of a fixed copy; where measured
     effect_low: float | None = None

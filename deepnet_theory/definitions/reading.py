@@ -39,7 +39,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class FoundMatrix:
     """A block of a parameter with one role: ``outputs`` are runs of its outputs.
 
     ``role`` is a name of ``definitions/sublayers`` or ``unknown``. ``axis`` is that of the outputs:
@@ -96,7 +96,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Norm:
+class FoundNorm:
     """A norm and where it stands; ``size`` is the root mean square of its gain.
 
     On the residual ``sum``, at the branch's ``input`` or ``output``, ``within`` it as its kind has
@@ -115,7 +115,7 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class Table:
+class FoundTable:
     """Rows that a stream starts from: ``times`` those of the parameter ``name``, of rms ``size``.
 
     ``of_inputs``: the inputs choose them, as tokens do. Without a name, as sinusoids are.
@@ -137,7 +137,7 @@ class Logits:
     ``loss_at_one`` where every stream starts at rms 1.
     """
 
-    head: Matrix
+    head: FoundMatrix
     state: float
     bias: float
     loss: float
@@ -159,7 +159,7 @@ def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
 
 
 @dataclass(frozen=True)
-class Sublayer:
+class FoundSublayer:
     r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
 
     ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is and
@@ -178,8 +178,8 @@ class Sublayer:
     sums: int
     stream: float
     branch: float
-    norms: tuple[Norm, ...]
-    matrices: tuple[Matrix, ...]
+    norms: tuple[FoundNorm, ...]
+    matrices: tuple[FoundMatrix, ...]
     learnt: str | None = None
     biases: tuple[str, ...] = ()
     carried: float = 1.0
@@ -191,7 +191,7 @@ class Sublayer:
     line: Line | None = None
 
     @property
-    def in_gain(self) -> Sublayer:
+    def in_gain(self) -> FoundSublayer:
         """The same, the gain of the norm behind its branch taken as a learnt multiplier."""
         outer = next((n for n in self.norms if n.where == "output" and n.gain), None)
         if outer is None or self.learnt:
@@ -225,12 +225,12 @@ class Sublayer:
         return frozenset(n.where for n in self.norms) & {"sum", "input", "output"}
 
     @property
-    def placed_norms(self) -> tuple[Norm, ...]:
+    def placed_norms(self) -> tuple[FoundNorm, ...]:
         """The norms of its residual equation; those within a branch are of a kind of their own."""
         return tuple(n for n in self.norms if n.where in self.around)
 
     @property
-    def ruled_norms(self) -> tuple[Norm, ...]:
+    def ruled_norms(self) -> tuple[FoundNorm, ...]:
         """The norms that a rule speaks of: all but those of queries and keys."""
         return tuple(n for n in self.norms if n.where != "scores")
 
@@ -250,12 +250,12 @@ class Sublayer:
         return self.learnt and self.learnt.partition("[")[0]
 
 
-def by_sum(sublayers: Iterable[Sublayer]) -> Iterator[list[Sublayer]]:
+def by_sum(sublayers: Iterable[FoundSublayer]) -> Iterator[list[FoundSublayer]]:
     """The branches of each residual sum."""
     return (list(beside) for _, beside in groupby(sublayers, lambda s: (s.stack, s.sums)))
 
 
-def _used(beside: list[Sublayer]) -> Iterator[str]:
+def _used(beside: list[FoundSublayer]) -> Iterator[str]:
     """The parameters of the branches of one sum: norms once, all others for each branch."""
     for s in beside:
         if s.learnt and s.multiplier == RESIDUAL_GAIN:
@@ -264,7 +264,7 @@ def _used(beside: list[Sublayer]) -> Iterator[str]:
     yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms if n.gain)
 
 
-def described(row: Iterable[Sublayer]) -> str:
+def described(row: Iterable[FoundSublayer]) -> str:
     kinds = ((s.kind, s is not beside[0]) for beside in by_sum(row) for s in beside)
     return described_layer(kinds, ",")
 
@@ -279,19 +279,19 @@ class Reading:
     understood.
     """
 
-    sublayers: tuple[Sublayer, ...]
-    norms: tuple[Norm, ...]
+    sublayers: tuple[FoundSublayer, ...]
+    norms: tuple[FoundNorm, ...]
     stream: dict[str, float]
     embeddings: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     skips: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[FoundTable, ...] = ()
     logits: Logits | None = None
 
     @cached_property
-    def stacks(self) -> dict[str, list[Sublayer]]:
+    def stacks(self) -> dict[str, list[FoundSublayer]]:
         return {name: list(rows) for name, rows in groupby(self.sublayers, lambda s: s.stack)}
 
     @cached_property

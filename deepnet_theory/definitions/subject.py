@@ -20,7 +20,13 @@ from typing import Any
 from deepnet_theory.definitions.constants import Constants, PartConstants
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placement, placements
-from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading, Sublayer, residual_equation
+from deepnet_theory.definitions.reading import (
+    UNKNOWN,
+    FoundMatrix,
+    FoundSublayer,
+    Reading,
+    residual_equation,
+)
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import sublayer
 
@@ -49,7 +55,7 @@ class WantedSublayer:
     index: int = 0
     learnt: bool = False
 
-    def gain(self, matrix: Matrix) -> float:
+    def gain(self, matrix: FoundMatrix) -> float:
         """The wanted gain against Xavier's standard deviation."""
         gain = self.gains.get(matrix.role, 1.0)
         return gain if self.std is None else gain * self.std / matrix.xavier
@@ -149,7 +155,7 @@ def as_asked(reading: Reading, c: Constants) -> Reading:
     if c.the_placement.learnt and "output" in c.the_placement.norms:
         reading = reading.in_gains
 
-    def asked(s: Sublayer, m: Matrix) -> Matrix:
+    def asked(s: FoundSublayer, m: FoundMatrix) -> FoundMatrix:
         own = m.role == "query" and not math.isclose(s.scores, 1, rel_tol=EXACT)
         return replace(m, times=m.times / c.scores) if own else m
 
@@ -193,7 +199,7 @@ def _of_another(reading: Reading, why: str) -> Refusal:
     return Refusal(f"{why}; constants for this model are derived with {words}")
 
 
-def at(s: Sublayer) -> str:
+def at(s: FoundSublayer) -> str:
     """A sublayer by the matrix that it ends in."""
     return f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
 
@@ -221,7 +227,7 @@ def placed_forms(reading: Reading) -> tuple[str, ...]:
     return (LEARNT,) if where and placement(where).learnt else ()
 
 
-def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
+def _forms(s: FoundSublayer) -> Iterator[tuple[str, str]]:
     if any(n.where == "inside" for n in s.norms):
         yield INSIDE, "has a norm within its branch, which has no law here"
     if s.learnt is not None:
@@ -248,7 +254,7 @@ class Difference:
     ratio: float
     found: float
     wanted: float
-    matrix: Matrix | None = None
+    matrix: FoundMatrix | None = None
 
 
 def differences(
@@ -281,19 +287,21 @@ def differences(
                 yield Difference(index, m.role, ratio, size, aim, m)
 
 
-def norms_of(s: Sublayer) -> frozenset[str]:
+def norms_of(s: FoundSublayer) -> frozenset[str]:
     """Where norms stand, as a placement and ``INSIDE`` say it."""
     return s.around | ({INSIDE} if any(n.where in (INSIDE, "within") for n in s.norms) else set())
 
 
-def gain(matrix: Matrix, level: float = 0.95, times: float = 1.0) -> tuple[float, float, float]:
+def gain(
+    matrix: FoundMatrix, level: float = 0.95, times: float = 1.0
+) -> tuple[float, float, float]:
     """The gain of a matrix and the ends of its interval, all of them ``times`` as large."""
     z, unit = NormalDist().inv_cdf((1 + level) / 2), times / matrix.xavier
     size, margin = matrix.size * unit, z * matrix.error * unit
     return size, size - margin, size + margin
 
 
-def reading_alpha(s: Sublayer, wanted: WantedSublayer) -> set[str]:
+def reading_alpha(s: FoundSublayer, wanted: WantedSublayer) -> set[str]:
     """The roles of the matrices that read αx and are as large as if they read x."""
     if math.isclose(s.stream, 1, rel_tol=2 * EXACT) or "input" in s.around or s.kind == UNKNOWN:
         return set()
@@ -301,7 +309,7 @@ def reading_alpha(s: Sublayer, wanted: WantedSublayer) -> set[str]:
     reading = [m for m in s.matrices
                if m.role != last and math.isclose(m.times, s.stream, rel_tol=EXACT)]  # fmt: skip
 
-    def is_divided(m: Matrix) -> bool:
+    def is_divided(m: FoundMatrix) -> bool:
         """Whether its size is nearer to the wanted one with the factor than without."""
         ratio = m.size / m.xavier / (wanted.gain(m) or 1.0)
         return ratio > 0 and abs(math.log(ratio)) < abs(math.log(ratio / s.stream))
@@ -309,7 +317,7 @@ def reading_alpha(s: Sublayer, wanted: WantedSublayer) -> set[str]:
     return set() if all(map(is_divided, reading)) else {m.role for m in reading}
 
 
-def factor(s: Sublayer, m: Matrix) -> float:
+def factor(s: FoundSublayer, m: FoundMatrix) -> float:
     """What the code multiplies a matrix by; what gates of experts add up to is no number in it."""
     if UNKNOWN in (s.kind, m.role):
         return 1.0

@@ -26,8 +26,8 @@ from deepnet_theory.laboratory.model_update import (
 from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.trial import Case, Trial
 from deepnet_theory.runtime import described
-from deepnet_theory.runtime.branches import Attention, Branch, FeedForward, GatedFeedForward
-from deepnet_theory.runtime.linear import Norm
+from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward, ResidualBranch
+from deepnet_theory.runtime.linear import Normalisation
 from deepnet_theory.runtime.model import Residual
 from deepnet_theory.sizes.laws import factors
 
@@ -115,7 +115,7 @@ def _watch(residual: Residual, trace: Trace) -> list[RemovableHandle]:
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         y = size(output.detach())
-        assert isinstance(branch, Branch)
+        assert isinstance(branch, ResidualBranch)
         gains = {d.name: d.gain for _, d in described(branch)}
         product = math.prod(gains[name] for name in factors(branch.spec))
         take("branch_response", y / (product * math.sqrt(output.shape[-1])))
@@ -130,7 +130,7 @@ def _watch(residual: Residual, trace: Trace) -> list[RemovableHandle]:
 
     def at_norm(norm: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         z = args[0].detach().double()
-        assert isinstance(norm, Norm)
+        assert isinstance(norm, Normalisation)
         if norm.spec.centred:
             z = z - z.mean(-1, keepdim=True)
         units = residual.placement.coefficients(residual.alpha)[0] if normalises_sum else 1.0
@@ -170,7 +170,7 @@ def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
     return size(averaged.reshape(x.shape[0], -1, x.shape[-1])) / size(source)
 
 
-def _homogeneity(branch: Branch, x: Tensor) -> Tensor:
+def _homogeneity(branch: ResidualBranch, x: Tensor) -> Tensor:
     """How much of cφ(z) the worse φ(cz) is, c = 1/2 and 2, on the branch's own z: (k,)."""
     if isinstance(branch, FeedForward):
         z, phi = branch.fc1(x), branch.activation

@@ -28,7 +28,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.placement import placements
-from deepnet_theory.definitions.reading import Logits, Reading, Sublayer, residual_equation
+from deepnet_theory.definitions.reading import FoundSublayer, Logits, Reading, residual_equation
 from deepnet_theory.definitions.subject import (
     Difference,
     Wanted,
@@ -322,7 +322,7 @@ def _read(
     return whole, reading, fit(reading, constants)
 
 
-def _rows(reading: Reading, rule: Wanted) -> list[tuple[Sublayer, WantedSublayer]]:
+def _rows(reading: Reading, rule: Wanted) -> list[tuple[FoundSublayer, WantedSublayer]]:
     """The sublayers, each beside the expected one."""
     return list(zip(reading.sublayers, rule.sublayers, strict=True))
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading, Sublayer
+from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, FoundSublayer, Reading
 from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.subject import (
     Wanted,
@@ -151,7 +151,7 @@ def role_of(d: Description) -> str:
     return role_name(d.name)
 
 
-def blocks(model: nn.Module, m: Matrix) -> Iterator[Tensor]:
+def blocks(model: nn.Module, m: FoundMatrix) -> Iterator[Tensor]:
     """The entries of one matrix, in place: runs of outputs of its parameter."""
     parameter = model.get_parameter(m.name).detach()
     for start, end in m.outputs:
@@ -168,5 +168,5 @@ def multiplier(model: nn.Module, name: str) -> Tensor:
     return parameter[int(start) : int(end)] if end else parameter[int(start)]
 
 
-def where(s: Sublayer) -> str:
+def where(s: FoundSublayer) -> str:
     return f"{s.stack} layer {s.layer}, {s.kind}"

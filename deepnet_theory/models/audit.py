@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.optim import Optimizer
 
-from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Change, Finding
+from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Finding, PlannedChange
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
-from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading
+from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, Reading
 from deepnet_theory.definitions.record import written
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
@@ -148,7 +148,7 @@ def distance(
     return misplaced, designed, sum(kinds.values()), rule.published is not published, sizes
 
 
-def _as_made(m: Matrix) -> bool:
+def _as_made(m: FoundMatrix) -> bool:
     """Whether a matrix has the size that torch makes a Linear with, uniform within 1/√fan_in."""
     torchs = math.sqrt(1 / (3 * m.fan_in))
     return abs(m.size - torchs) <= 3 * m.error + EXACT * torchs
@@ -213,13 +213,13 @@ def _audited(
         }  # fmt: skip
 
 
-def _plan(different: Sequence[Difference]) -> Iterator[Change]:
+def _plan(different: Sequence[Difference]) -> Iterator[PlannedChange]:
     """What to multiply each matrix by, once where several sublayers use it."""
     matrices = {(d.matrix.name, d.matrix.outputs): d for d in reversed(different) if d.matrix}
     for d in reversed(matrices.values()):
         assert d.matrix is not None
         m, factor = d.matrix, 1 / d.ratio if d.ratio else math.inf
-        yield Change(m.name, m.axis, m.outputs, m.role, d.wanted, factor)
+        yield PlannedChange(m.name, m.axis, m.outputs, m.role, d.wanted, factor)
 
 
 def _remarks(

@@ -16,7 +16,7 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
-from deepnet_theory.definitions.reading import NEAR, UNKNOWN, Matrix
+from deepnet_theory.definitions.reading import NEAR, UNKNOWN, FoundMatrix
 from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models.operations import (
     CHOICES,
@@ -32,7 +32,7 @@ from deepnet_theory.models.operations import (
     stripped,
 )
 from deepnet_theory.models.recording import Graph, Node, walk
-from deepnet_theory.models.sums import Norm
+from deepnet_theory.models.sums import RecordedNorm
 from deepnet_theory.runtime.branches import ACTIVATIONS
 
 # operations that depend on every entry of their input, of x or −x: no derivative has to say it
@@ -50,7 +50,7 @@ class Parts:
 
     graph: Graph
     products: Mapping[Node, Product]
-    norms: Mapping[Node, Norm]
+    norms: Mapping[Node, RecordedNorm]
     stops: Collection[Node]
 
 
@@ -125,7 +125,7 @@ class BranchReader:
         self.notes: list[str] = []
         self.because, self.gating = "", set[Node]()
         self.origins = cache(self._origins)
-        self.roles: list[tuple[Product, Matrix]] = []
+        self.roles: list[tuple[Product, FoundMatrix]] = []
         self.beside: set[Node] = set()  # what enters attention's output beside its mixture
         self.foreign: list[Node] = []  # products that see another input than the branch's own
         self.causal: bool | None = None
@@ -638,7 +638,7 @@ class BranchReader:
 
 def matrix_of(
     role: str, product: Product, outputs: Sequence[int], times: float = 1.0, before: float = 1.0
-) -> Matrix:
+) -> FoundMatrix:
     """These outputs of a product as a matrix, with the numbers that multiply it.
 
     Outputs may lie along several axes of their parameter, as heads do: all of them are all of the
@@ -652,7 +652,7 @@ def matrix_of(
     entries = float(squares.mean().sqrt())
     deviation = float(squares.std(correction=min(1, squares.numel() - 1)))
     spread = deviation / math.sqrt(squares.numel())  # of the mean square
-    return Matrix(
+    return FoundMatrix(
         product.name, role, product.axis,
         outputs=tuple(runs(rows)),
         fan_in=product.matrix.shape[1] // product.stacked, fan_out=len(outputs), bias=product.bias,

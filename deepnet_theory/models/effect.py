@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
-from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading
+from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, Reading
 from deepnet_theory.definitions.subject import RATE_OF, Difference, Wanted, reading_alpha
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.models.asked import blocks, multiplier
@@ -37,7 +37,7 @@ RATE = 2.0**-10
 LINEAR = 0.01  # of ‖F‖: so small, a change is in proportion to the step
 SHORTER = 40  # times, at most, that a step is made shorter to be so small
 
-Times = list[tuple[Matrix, float]]  # blocks, and what multiplies their steps
+Times = list[tuple[FoundMatrix, float]]  # blocks, and what multiplies their steps
 
 
 class Ratio(NamedTuple):
@@ -154,7 +154,7 @@ def _fix(model: nn.Module, reading: Reading, rule: Wanted, fixed: Iterable[Diffe
     times: Times = []
     done = set()
 
-    def take(m: Matrix, by: float, item: str, step: float = 1.0) -> None:
+    def take(m: FoundMatrix, by: float, item: str, step: float = 1.0) -> None:
         """Multiply a block, and its bias where that stays with it, and their steps."""
         if (key := (m.name, m.outputs, item)) not in done:
             done.add(key)

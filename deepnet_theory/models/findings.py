@@ -12,9 +12,9 @@ from torch import nn
 
 from deepnet_theory.definitions.audit import DIFFERENCE, REMARK, Finding
 from deepnet_theory.definitions.reading import (
-    Matrix,
+    FoundMatrix,
+    FoundSublayer,
     Reading,
-    Sublayer,
     residual_equation,
 )
 from deepnet_theory.definitions.subject import (
@@ -70,7 +70,7 @@ def findings(
     return said, effects.of(different) if len(light) < len(different) else None
 
 
-def _is_unscaled(s: Sublayer, d: Difference) -> bool:
+def _is_unscaled(s: FoundSublayer, d: Difference) -> bool:
     return d.item.removeprefix(RATE_OF) in {m.name for m in sublayer(s.kind).unscaled}
 
 
@@ -174,7 +174,7 @@ def _is_xavier(size: float, rows: int, columns: int) -> bool:
 def _of_copies(model: nn.Module, reading: Reading) -> Iterator[Finding]:
     """Stacks whose layers start with the same entries, though each has its own parameters."""
     for stack, row in reading.stacks.items():
-        kinds: dict[tuple[str, int], dict[str, Matrix]] = {}
+        kinds: dict[tuple[str, int], dict[str, FoundMatrix]] = {}
         for s in row:
             for place, m in enumerate(m for m in s.matrices if m.size):
                 kinds.setdefault((s.kind, place), {}).setdefault(m.where, m)
@@ -214,7 +214,7 @@ def _equal(group: Sequence[Difference]) -> bool:
     )
 
 
-def _noise(m: Matrix | None) -> float:
+def _noise(m: FoundMatrix | None) -> float:
     return 3 * m.error / m.size if m is not None and m.size else 0.0
 
 
@@ -250,7 +250,7 @@ def _equation(wanted: WantedSublayer, alpha: str = "alpha") -> str:
     return residual_equation(wanted.norms, alpha if wanted.alpha != 1 else "")
 
 
-def _code(m: Matrix) -> str:
+def _code(m: FoundMatrix) -> str:
     whole = f'model.get_parameter("{m.name}").data'
     if m.whole:
         return whole

@@ -13,24 +13,24 @@ import torch
 from torch import Tensor
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.reading import Logits, Table
+from deepnet_theory.definitions.reading import FoundTable, Logits
 from deepnet_theory.models.branches import Parts, matrix_of
 from deepnet_theory.models.operations import LAYOUT, LOOKUPS, ROWS, SUMS, multiple, summands
 from deepnet_theory.models.recording import Node
 
 
-def tables_of(start: Node, stack: str) -> tuple[Table, ...]:
+def tables_of(start: Node, stack: str) -> tuple[FoundTable, ...]:
     """The tables whose rows a stream is the sum of; none where it is anything else."""
     tables = []
     for node, times in _terms(start, 1.0):
         if not node.live and not node.parameters:
-            tables.append(Table(stack, "", 0, times, node.rms, False))
+            tables.append(FoundTable(stack, "", 0, times, node.rms, False))
         elif (rows := _rows(node)) is None:
             return ()
         else:
             p, factor = rows
             count = p.value.shape[0]
-            tables.append(Table(stack, p.name or "", count, times * factor, p.rms, node.live))
+            tables.append(FoundTable(stack, p.name or "", count, times * factor, p.rms, node.live))
     return tuple(tables)
 
 
@@ -60,7 +60,7 @@ def _rows(node: Node) -> tuple[Node, float] | None:
 
 @torch.no_grad()
 def logits_of(
-    parts: Parts, last: Node, tables: Collection[Table], starts: Collection[Node]
+    parts: Parts, last: Node, tables: Collection[FoundTable], starts: Collection[Node]
 ) -> Logits | None:
     """What the head of a language model makes of the last sum; None where there is none."""
     graph, vocabularies = parts.graph, {t.rows for t in tables if t.of_inputs}

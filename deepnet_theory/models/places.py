@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.reading import Sublayer
+from deepnet_theory.definitions.reading import FoundSublayer
 from deepnet_theory.models.factory import require_module, require_weights
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
@@ -84,7 +84,7 @@ class Scaled(nn.Module):
 class Places:
     """Where a model's sublayers take their α, found by their parameters."""
 
-    def __init__(self, model: nn.Module, sublayers: Sequence[Sublayer]) -> None:
+    def __init__(self, model: nn.Module, sublayers: Sequence[FoundSublayer]) -> None:
         self.model = model
         self.owners: dict[str, list[tuple[int, str]]] = {}  # sublayers and gains of norms, by path
         layers = [f"{name}." if name else "" for name, m in model.named_modules()

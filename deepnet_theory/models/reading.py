@@ -18,14 +18,14 @@ from torch import nn
 
 from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN
-from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading, Sublayer
+from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, FoundSublayer, Reading
 from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models.branches import BranchReader, Parts
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, as_product, bare, stripped
 from deepnet_theory.models.outer import logits_of, tables_of
 from deepnet_theory.models.recording import Graph, Node, record
-from deepnet_theory.models.sums import Norm, ResidualSum, Sums, norms
+from deepnet_theory.models.sums import RecordedNorm, ResidualSum, Sums, norms
 from deepnet_theory.processes.jobs import Progress, silent
 from deepnet_theory.runtime.machine import threads
 
@@ -56,14 +56,14 @@ def with_roles(reading: Reading, roles: Mapping[str, str]) -> Reading:
     valid = {m.name for s in sublayers().values() for m in s.matrices}
     unused = dict(roles)
 
-    def named(m: Matrix) -> Matrix:
+    def named(m: FoundMatrix) -> FoundMatrix:
         for role, pattern in roles.items():
             if m.role == UNKNOWN and fnmatchcase(m.name, pattern):
                 unused.pop(role, None)
                 return replace(m, role=role)
         return m
 
-    def of_kind(s: Sublayer) -> Sublayer:
+    def of_kind(s: FoundSublayer) -> FoundSublayer:
         """The kind whose matrices these are, where the branch had none."""
         s = replace(s, matrices=tuple(named(m) for m in s.matrices))
         given = {m.role for m in s.matrices}
@@ -102,7 +102,7 @@ class Reader:
         carried = {stripped(skip.stream.node, self.norms)[0] for skip in skips}
         self.skips = {skip.node: skip for skip in skips
                       if skip.node in carried or not self._is_within(skip.node)}  # fmt: skip
-        self.placed: set[Norm] = set()  # the norms that are a sublayer's
+        self.placed: set[RecordedNorm] = set()  # the norms that are a sublayer's
         self.vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
         self.notes: list[str] = []
 
@@ -186,9 +186,9 @@ class Reader:
                 break
         return node
 
-    def _stack(self, chain: list[ResidualSum]) -> tuple[list[Sublayer], bool]:
+    def _stack(self, chain: list[ResidualSum]) -> tuple[list[FoundSublayer], bool]:
         """The sublayers of one stack in their layers, and whether all its attention is causal."""
-        row: list[Sublayer] = []
+        row: list[FoundSublayer] = []
         sees: list[bool] = []
         carried = 1.0
         for position, s in enumerate(chain):
@@ -209,7 +209,7 @@ class Reader:
                 self.notes += [f"{n}, in {where}" for n in branch.notes]
                 sees += [] if branch.causal is None else [branch.causal]
                 row.append(
-                    Sublayer(
+                    FoundSublayer(
                         stack="", layer=0, kind=kind, sums=position,
                         stream=s.stream.coefficient, branch=term.coefficient,
                         norms=tuple(
@@ -241,7 +241,7 @@ class Reader:
             return bool(same.all()) and not torch.equal(behind[..., 1:, :], end.value[..., 1:, :])
         return False
 
-    def _with_norm_of_start(self, start: Node, row: list[Sublayer]) -> list[Sublayer]:
+    def _with_norm_of_start(self, start: Node, row: list[FoundSublayer]) -> list[FoundSublayer]:
         """A stack that starts at a norm needs none before its first branch, as all others have."""
         norm = self.norms.get(self._bare(start))
         without = [i for i, s in enumerate(row) if not s.around]
@@ -251,8 +251,12 @@ class Reader:
         return [first, *row[1:]]
 
     def _on_sum(
-        self, s: ResidualSum, following: Node | None, before: list[Sublayer], branch: BranchReader
-    ) -> dict[Norm, str]:
+        self,
+        s: ResidualSum,
+        following: Node | None,
+        before: list[FoundSublayer],
+        branch: BranchReader,
+    ) -> dict[RecordedNorm, str]:
         """The norm on a sum that alone carries the stream on."""
         on_it = [n for n in self.norms.values() if self._bare(n.start) is s.node]
         if following is not None:
@@ -261,7 +265,11 @@ class Reader:
         return dict.fromkeys(on_it[:1], "sum") if normed else {}
 
     def _is_last_normed(
-        self, s: ResidualSum, on_it: list[Norm], before: list[Sublayer], branch: BranchReader
+        self,
+        s: ResidualSum,
+        on_it: list[RecordedNorm],
+        before: list[FoundSublayer],
+        branch: BranchReader,
     ) -> bool:
         """Whether the norm on a stack's last sum is that sum's, and not the final one.
 
@@ -284,9 +292,9 @@ class Reader:
         like = next(rows for rows in (*alike, *near) if rows)[-1]
         return any(n.where == "sum" for n in like.norms)
 
-    def _around(self, stream: Node, branch: BranchReader) -> dict[Norm, str]:
+    def _around(self, stream: Node, branch: BranchReader) -> dict[RecordedNorm, str]:
         """The norms before a branch, after it and within it."""
-        places: dict[Norm, str] = {}
+        places: dict[RecordedNorm, str] = {}
         inside = set(branch.nodes) - branch.gating
         # a number that multiplies the input of a norm changes nothing
         start = stripped(stream, self.norms)[0]
@@ -301,7 +309,7 @@ class Reader:
                 places[norm] = "scores" if branch.is_of_scores(end) else "inside"
         return places
 
-    def _with_norms(self, branch: BranchReader, around: dict[Norm, str]) -> str:
+    def _with_norms(self, branch: BranchReader, around: dict[RecordedNorm, str]) -> str:
         """The kind of a branch with the norms inside it, which are then ``within`` that kind.
 
         Norms before the last matrix are Sub-LN's. Of others no kind is known, and they stay
@@ -395,13 +403,13 @@ class Reader:
         return tuple(name for name, _ in self.module.named_parameters() if name not in reached)
 
 
-def _in_layers(row: list[Sublayer]) -> list[Sublayer]:
+def _in_layers(row: list[FoundSublayer]) -> list[FoundSublayer]:
     """Sublayers with the index of their layer."""
     layers = _by_module(row) or _by_pattern(row)
     return [replace(s, layer=layer) for s, layer in zip(row, layers, strict=True)]
 
 
-def _by_module(row: list[Sublayer]) -> list[int] | None:
+def _by_module(row: list[FoundSublayer]) -> list[int] | None:
     """Layers by the numbered modules that hold several sublayers, as ``layers.3``.
 
     Of nested ones the innermost; None where each numbered module holds one sublayer. What is
@@ -431,7 +439,7 @@ def _by_module(row: list[Sublayer]) -> list[int] | None:
     return None
 
 
-def _by_pattern(row: list[Sublayer]) -> list[int]:
+def _by_pattern(row: list[FoundSublayer]) -> list[int]:
     """Layers by the shortest pattern of sublayers that repeats; else each that comes again."""
     signs = [(s.kind, _template(_last_matrix(s))) for s in row]
     for period in range(1, len(signs)):
@@ -446,7 +454,7 @@ def _by_pattern(row: list[Sublayer]) -> list[int]:
     return layers
 
 
-def _last_matrix(s: Sublayer) -> str:
+def _last_matrix(s: FoundSublayer) -> str:
     """The matrix that a branch ends in; the first may be one that many branches take."""
     return s.matrices[-1].name if s.matrices else ""
 
@@ -461,7 +469,7 @@ def _template(name: str) -> str:
     return ".".join("#" if part.isdigit() else part for part in name.split("."))
 
 
-def _names(stacks: list[tuple[list[Sublayer], bool]]) -> list[str]:
+def _names(stacks: list[tuple[list[FoundSublayer], bool]]) -> list[str]:
     """Encoder and decoder, by who crosses to whom; more stacks are numbered."""
     crosses = [any(s.kind == "cross" for s in row) for row, _ in stacks]
     if crosses == [False, True]:

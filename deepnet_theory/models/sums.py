@@ -45,7 +45,7 @@ ROUNDINGS = 4  # that the tolerance allows for at least, in a coarser type
 
 
 @dataclass(frozen=True)
-class Norm:
+class RecordedNorm:
     """One norm: ``start`` → ``end``, gain and bias included, by the names of the parameters."""
 
     start: Node
@@ -55,17 +55,17 @@ class Norm:
     bias: str | None = None
     size: float = 1.0  # root mean square of the gain's entries
 
-    def placed(self, where: str, enters: tuple[str, ...] = ()) -> reading.Norm:
+    def placed(self, where: str, enters: tuple[str, ...] = ()) -> reading.FoundNorm:
         """The norm of a reading."""
-        return reading.Norm(where, self.centred, self.gain, self.bias, self.size, enters)
+        return reading.FoundNorm(where, self.centred, self.gain, self.bias, self.size, enters)
 
 
-Norms = Mapping[Node, Norm]  # by the last node
+Norms = Mapping[Node, RecordedNorm]  # by the last node
 
 
-def norms(graph: Graph) -> dict[Node, Norm]:
+def norms(graph: Graph) -> dict[Node, RecordedNorm]:
     """Every norm of a graph, by its last node."""
-    by_end: dict[Node, Norm] = {}
+    by_end: dict[Node, RecordedNorm] = {}
     inner: set[Node] = set()
     for node in graph.nodes:
         if not node.live or node in inner:
@@ -82,16 +82,16 @@ def norms(graph: Graph) -> dict[Node, Norm]:
     return by_end
 
 
-def _of_a_library(node: Node) -> Norm | None:
+def _of_a_library(node: Node) -> RecordedNorm | None:
     if node.op not in ("native_layer_norm", "_fused_rms_norm") or node.which != 0:
         return None
     centred = node.op == "native_layer_norm"
     gain, bias = node.args[2], node.args[3] if centred else None
     names = [vector.name if vector else None for vector in (gain, bias)]
-    return Norm(node.args[0], node, centred, names[0], names[1], gain.rms if gain else 1.0)
+    return RecordedNorm(node.args[0], node, centred, names[0], names[1], gain.rms if gain else 1.0)
 
 
-def _by_hand(graph: Graph, end: Node, by_end: Container[Node]) -> Norm | None:
+def _by_hand(graph: Graph, end: Node, by_end: Container[Node]) -> RecordedNorm | None:
     """The norm that ends in a node; one of RMS behind the mean's subtraction is a LayerNorm."""
     start = _entry(end, by_end)
     norm = None if start is None else _normalising(graph, start, end)
@@ -123,7 +123,7 @@ def _entry(end: Node, by_end: Container[Node]) -> Node | None:
 
 
 @torch.no_grad()
-def _normalising(graph: Graph, start: Node, end: Node) -> Norm | None:
+def _normalising(graph: Graph, start: Node, end: Node) -> RecordedNorm | None:
     """What leads from start to end, where that is a norm of the last axis."""
     generator = torch.Generator().manual_seed(0)
     x = torch.empty(start.value.shape).normal_(1.0, 1.0, generator=generator).to(start.value)
@@ -146,10 +146,10 @@ def _normalising(graph: Graph, start: Node, end: Node) -> Norm | None:
     if alike(again(rows)):
         return None
     size = float(scaled.square().mean().sqrt())  # of the two, where an ε counts less
-    return Norm(start, end, alike(shifted), size=size)
+    return RecordedNorm(start, end, alike(shifted), size=size)
 
 
-def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:
+def _with_gain(graph: Graph, norm: RecordedNorm) -> tuple[RecordedNorm, set[Node]]:
     """A norm with its gain and bias, where they are written by hand behind it or within it."""
     gain, bias, size, end, used = None, None, norm.size, norm.end, {norm.end}
     for node in graph.between(norm.start, norm.end)[1:]:
@@ -169,7 +169,7 @@ def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:
             break
         end = user
         used.add(user)
-    return Norm(norm.start, end, norm.centred, gain, bias, size), used
+    return RecordedNorm(norm.start, end, norm.centred, gain, bias, size), used
 
 
 def _to_one(node: Node, size: float) -> float | None:

@@ -227,7 +227,7 @@ class Normalise(MatrixMap):
     shown = "norm({0})", r"\mathrm{{LN}}\left({0}\right)"
 
 
-class Branch(MatrixMap):
+class BranchMap(MatrixMap):
     """The residual branch with its gains taken out, an unspecified map of order one."""
 
     shown = "B({0})", r"B\left({0}\right)"

@@ -23,7 +23,7 @@ from deepnet_theory.definitions.sublayer import Role, Sublayer
 from deepnet_theory.definitions.sublayer import sublayer as sublayer_named
 from deepnet_theory.proof.algebra import (
     Activation,
-    Branch,
+    BranchMap,
     Hadamard,
     Normalise,
     Softmax,
@@ -136,7 +136,7 @@ def branch_weight(placement: Placement) -> sp.Expr:
     Divided by P it is the response of the output to a change of the branch. Raises
     :class:`Refusal` where the equation has no identity path beside the branch.
     """
-    weight = weight_beside_identity(residual(placement, lambda y: P * Branch(y)))
+    weight = weight_beside_identity(residual(placement, lambda y: P * BranchMap(y)))
     if weight is None or weight.could_extract_minus_sign():
         raise Refusal(
             f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
@@ -194,7 +194,7 @@ def any_branch(a: Array) -> Array:
 
 
 _ON_ARRAYS: dict[type[sp.Expr], Callable[..., Array]] = {
-    Branch: any_branch,
+    BranchMap: any_branch,
     Activation: leaky_relu,
     Softmax: softmax,
     Normalise: normalise,

@@ -10,7 +10,7 @@ import sympy as sp
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
-from deepnet_theory.proof.algebra import Branch, alpha, beta, eta, norm_of, output_change, sized
+from deepnet_theory.proof.algebra import BranchMap, alpha, beta, eta, norm_of, output_change, sized
 from deepnet_theory.proof.explicit import homogeneity_step
 from deepnet_theory.proof.placement import (
     AGREE,
@@ -75,7 +75,8 @@ def scale_step(placement: Placement) -> Step | None:
     None where α does not stand inside a norm.
     """
     stated, simplified = (
-        residual(placement, lambda y: P * Branch(y), rescale=rescale) for rescale in (False, True)
+        residual(placement, lambda y: P * BranchMap(y), rescale=rescale)
+        for rescale in (False, True)
     )
     if stated == simplified:
         return None

@@ -23,8 +23,8 @@ from deepnet_theory.proof.facts import Fact, Leaf, Path_, Shown, compared, exact
 from deepnet_theory.proof.stack import (
     CONSTANT,
     DEPTHS,
+    ExplicitSublayer,
     Parameter,
-    Place,
     Places,
     at_depths,
     places,
@@ -48,7 +48,7 @@ def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
     return compared(leaves(printed), shown)
 
 
-def convention(place: Place) -> float:
+def convention(place: ExplicitSublayer) -> float:
     """What a route takes of the first-order terms: the probe one, the lemma their norms."""
     if place.selection.method == "probe":
         return 1 / len(place.orders)
@@ -98,14 +98,14 @@ class AtRule:
 
         return Shown(agrees, because, ", ".join(f"{value:.6g}" for value in values[:3]))
 
-    def kinds(self) -> Iterator[tuple[str, str, Place]]:
+    def kinds(self) -> Iterator[tuple[str, str, ExplicitSublayer]]:
         """Part, name and first member of every kind of sublayer: of one number of matrices."""
         for part, kinds in self.data["consequences"].items():
             for kind, sizes in kinds.items():
                 if "order-1" in sizes:
                     yield part, kind, self.stack[part, self.members(part, kind)[0]]
 
-    def state(self, places: Sequence[Place]) -> str:
+    def state(self, places: Sequence[ExplicitSublayer]) -> str:
         """Whether an order of some of them grows or falls in a depth."""
         depths = self.selection.the_stack.depths
         powers = [power(size, d) for d in depths for place in places for size in place.orders]
@@ -240,7 +240,7 @@ class AtRule:
         """Whether a size is 1 at every depth, or constant where the constant is free."""
         return bool(np.allclose(size, size[0] if self.free else 1.0, rtol=SAME, atol=0))
 
-    def is_closed(self, place: Place, closed: str) -> bool:
+    def is_closed(self, place: ExplicitSublayer, closed: str) -> bool:
         """Whether the constants meet the conditions of a closure."""
         at = zip(place.alpha, place.beta, place.rho, strict=True)
         names = [

@@ -53,7 +53,7 @@ class Parameter:
     by updates of all such parameters, listed.
     """
 
-    place: Place
+    place: ExplicitSublayer
     name: str
     role: Role
     moves: bool
@@ -65,7 +65,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ExplicitSublayer:
     """A sublayer at its α, β, κ and η.
 
     ``amplified`` is the factor of a change of the output behind a later part: the cross-attentions
@@ -155,7 +155,7 @@ class Place:
         return tuple(self.parameter(*one) for one in held)
 
 
-Places = dict[tuple[str, str], Place]
+Places = dict[tuple[str, str], ExplicitSublayer]
 
 
 def places(selection: Selection, entries: Sequence[Mapping[str, Any]], eta: str) -> Places:
@@ -187,5 +187,7 @@ def _places(selection: Selection, entries: str, eta: str) -> Places:
             if min(*alpha, *beta) <= 0:
                 raise InputError("alpha and beta must be positive")
             knobs = alpha, beta, kappa, at_depths(eta)
-            found[part.name, sublayer.name] = Place(selection, part, sublayer, *knobs, amplified)
+            found[part.name, sublayer.name] = ExplicitSublayer(
+                selection, part, sublayer, *knobs, amplified
+            )
     return found

@@ -100,7 +100,7 @@ def not_understood(audit: Audit) -> Iterator[str]:
         yield f"The role of {', '.join(strange[:FIRST])}{more}; in Python, roles={{…}} names it."
 
 
-def _gains(audit: Audit) -> doc.Table:
+def _gains(audit: Audit) -> doc.TableBlock:
     """One row a kind of sublayer and matrix: the range over layers and experts, and the rule's."""
     rows = []
     for key, gains in _by_kind(audit).items():

@@ -61,7 +61,7 @@ def gathered(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """Cells under heads, if there are any; ``numbers`` and ``sentences`` are such columns.
 
     A table of no rows is false: it says nothing, and no printer shows its head.
@@ -76,7 +76,7 @@ class Table:
         return bool(self.rows)
 
 
-def table(columns: str, rows: Iterable[tuple[Words, ...]]) -> Table:
+def table(columns: str, rows: Iterable[tuple[Words, ...]]) -> TableBlock:
     """A table of those columns that any row has a value for.
 
     Columns are a text such as ``depth | >mean | …finding``: > before numbers, … before words.
@@ -89,12 +89,12 @@ def table(columns: str, rows: Iterable[tuple[Words, ...]]) -> Table:
         tuple(i for i, name in enumerate(head) if name.startswith(sign)) for sign in ">…"
     )
     shown = tuple(tuple(row[i] for i in kept) for row in cells)
-    return Table(tuple(name.lstrip(">…") for name in head), shown, numbers, sentences)
+    return TableBlock(tuple(name.lstrip(">…") for name in head), shown, numbers, sentences)
 
 
-def terms(rows: Iterable[tuple[Words, ...]]) -> Table:
+def terms(rows: Iterable[tuple[Words, ...]]) -> TableBlock:
     """Labels, and what each of them means."""
-    return Table((), tuple(rows), sentences=(1,))
+    return TableBlock((), tuple(rows), sentences=(1,))
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Document(Displayed):
         return any(self.body)
 
 
-Block = Words | Table | Proposition | Listing | Figure | Document
+Block = Words | TableBlock | Proposition | Listing | Figure | Document
 Body = tuple[Block, ...]
 
 

@@ -155,7 +155,7 @@ def rule_words(m: Result) -> str:
 # ---- tables ----
 
 
-def _estimates(what: str, names: Iterable[str], estimates: Points) -> doc.Table:
+def _estimates(what: str, names: Iterable[str], estimates: Points) -> doc.TableBlock:
     """‖ΔF‖/η at every size, or with one kind of parameter trained alone."""
     rows = []
     for name, e in zip(names, estimates, strict=True):
@@ -167,7 +167,7 @@ def _estimates(what: str, names: Iterable[str], estimates: Points) -> doc.Table:
     return doc.table(f"{what} | >{columns}", rows)
 
 
-def noise_table(noise: Points) -> doc.Table:
+def noise_table(noise: Points) -> doc.TableBlock:
     """B_noise by group; at least its lower end where it has no upper one."""
     rows = []
     for e in noise:
@@ -178,7 +178,7 @@ def noise_table(noise: Points) -> doc.Table:
     return doc.table("group | role | >B_noise | >95 % interval | …finding", rows)
 
 
-def judged(exponents: Sequence[Exponent]) -> doc.Table:
+def judged(exponents: Sequence[Exponent]) -> doc.TableBlock:
     """Exponents with their verdicts, and the reason of each."""
     rows = (
         (
@@ -205,7 +205,7 @@ def _because(e: Exponent) -> str:
     return "; ".join(filter(None, parts))
 
 
-def assumptions(measured: Sequence[AssumptionResult]) -> doc.Table:
+def assumptions(measured: Sequence[AssumptionResult]) -> doc.TableBlock:
     """Every assumption with its measurement, whose reason tells the interval."""
     rows = ((a.name, a.verdict, a.statement, a.because) for a in measured)
     return doc.table("assumption | verdict | …statement | …measured", rows)

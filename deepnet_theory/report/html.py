@@ -47,7 +47,7 @@ def _block(block: doc.Block, level: int) -> str:
             if block.folded:
                 return f"<details><summary>{title}</summary>\n{body}</details>"
             return f"<section><h{level}>{title}</h{level}>\n{body}</section>"
-        case doc.Table():
+        case doc.TableBlock():
             return _table(block)
         case doc.Proposition():
             equation = math(equation_latex(block.step))
@@ -66,7 +66,7 @@ def _block(block: doc.Block, level: int) -> str:
             return f"<p>{_words(block)}</p>"
 
 
-def _table(table: doc.Table) -> str:
+def _table(table: doc.TableBlock) -> str:
     """Columns that are aligned; under heads, sentences follow their row on lines of their own."""
     kinds = dict.fromkeys(table.numbers, "number") | dict.fromkeys(table.sentences, "words")
     below = table.sentences if table.head else ()

@@ -29,7 +29,7 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
         match block:
             case doc.Document():
                 yield from _blocks(block, level + 1)
-            case doc.Table():
+            case doc.TableBlock():
                 lines = filter(None, (block.head, *block.rows))
                 rows = (r"\item " + " --- ".join(map(_words, line)) for line in lines)
                 yield "\n".join((r"\begin{itemize}", *rows, r"\end{itemize}"))

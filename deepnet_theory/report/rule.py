@@ -167,7 +167,7 @@ def beside(derivation: Derivation) -> Iterator[doc.Document]:
     yield doc.Document("Sources", (doc.terms((s, at) for s, at in SOURCES if f"{s}," in cited),))
 
 
-def _consequences(found: Iterable[Consequence]) -> doc.Table:
+def _consequences(found: Iterable[Consequence]) -> doc.TableBlock:
     """A table of consequences, what each means with its remark."""
     rows = (
         (

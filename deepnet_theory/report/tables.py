@@ -179,7 +179,7 @@ def _table(
     rows: Iterable[ParameterRow],
     columns: Mapping[str, str],
     ratio: Callable[[Monomial], float] | None = None,
-) -> doc.Table:
+) -> doc.TableBlock:
     """A line a role, once where sublayers agree; with a ``ratio`` numbers in place of formulas."""
     lines = dict.fromkeys(
         (row.role, *(cell(name, getattr(row, name), ratio) for name in columns)) for row in rows

@@ -51,7 +51,7 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
         match block:
             case doc.Document():
                 yield from _blocks(block, level + 1)
-            case doc.Table():
+            case doc.TableBlock():
                 yield "\n".join(_table(block))
             case doc.Listing():
                 yield textwrap.indent(block.text.rstrip(), " " * GAP)
@@ -93,7 +93,7 @@ def _equation(step: doc.Proposition) -> Iterator[str]:
     yield from folded(reason, INDENT)
 
 
-def _table(table: doc.Table) -> Iterator[str]:
+def _table(table: doc.TableBlock) -> Iterator[str]:
     """Aligned columns; those that do not fit come in further tables, with the first one again."""
     rows = [tuple(map(plain, row)) for row in (table.head, *table.rows) if row]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

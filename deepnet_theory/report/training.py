@@ -96,7 +96,7 @@ def transfer(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
             yield doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),))
 
 
-def _rivals(m: Result) -> doc.Table:
+def _rivals(m: Result) -> doc.TableBlock:
     """What every wrong rule loses to the rule at the base's best rate, and where its own moves."""
     rows = []
     for one in m.rivals:
@@ -127,7 +127,7 @@ def plan(p: Plan) -> doc.Document:
     return doc.Document("Planned: against wrong rules", (told, table, left_out(p.left_out)))
 
 
-def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
+def _losses_by_rate(closure: ClosureTransfer) -> doc.TableBlock:
     """The mean loss of every rate, a column a size."""
     by_rate = [dict(zip(c.rates, c.losses, strict=True)) for c in closure.curves]
     columns = " | >".join(("rate", *(sized(c.depth) for c in closure.curves)))
@@ -142,7 +142,7 @@ def _loss(by_rate: Mapping[float, float], rate: float) -> str:
     return number(by_rate[rate], ".3f", "diverged") if rate in by_rate else "-"
 
 
-def _rates(m: Result) -> doc.Table:
+def _rates(m: Result) -> doc.TableBlock:
     """The best rate of every curve, or why there is none, and the lowest loss that was measured."""
     rows = []
     for closure in m.closures:

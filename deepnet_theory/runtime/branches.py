@@ -18,9 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from deepnet_theory.definitions.constants import Architecture
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.sublayer import Norm as NormSpec
-from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.runtime.linear import Linear, Make, Norm, Site, through
+from deepnet_theory.definitions.sublayer import Norm, sublayer
+from deepnet_theory.runtime.linear import Linear, Make, Normalisation, Site, through
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -38,11 +37,11 @@ def math_attention() -> Iterator[None]:
         yield
 
 
-class Branch(nn.Module):
+class ResidualBranch(nn.Module):
     """The linear maps of the spec's matrices; ``inner`` is a norm before the last map."""
 
     def __init__(
-        self, kind: str, make: Make, site: Site, gain: Gain, sizes: dict[str, int], norm: NormSpec
+        self, kind: str, make: Make, site: Site, gain: Gain, sizes: dict[str, int], norm: Norm
     ) -> None:
         super().__init__()
         self.spec = spec = sublayer(kind)
@@ -53,7 +52,7 @@ class Branch(nn.Module):
             )
         self.inner: nn.Module = nn.Identity()
         if spec.inner is not None:
-            self.inner = Norm(norm, sizes[spec.inner.size], make, site, prefix="inner_")
+            self.inner = Normalisation(norm, sizes[spec.inner.size], make, site, prefix="inner_")
         vectors = {v.name: v.role for v in spec.vectors}
         for m in spec.matrices:
             bias = f"{m.name}_bias"
@@ -66,7 +65,7 @@ class Branch(nn.Module):
             self.add_module(m.name, linear)
 
 
-class Attention(Branch):
+class Attention(ResidualBranch):
     """softmax(s·q kᵀ/√h) v · output, over the tokens themselves or over a memory (``crosses``).
 
     s is ``scores``, 1 but where the head size h is not that of the model's base. What a norm takes
@@ -86,7 +85,7 @@ class Attention(Branch):
     output: Linear
 
     def __init__(
-        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec,
+        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: Norm,
         causal: bool, scores: float = 1.0,
     ) -> None:  # fmt: skip
         sizes = {"d": a.width, "key": a.kv_width, "value": a.kv_width}
@@ -131,9 +130,9 @@ class Attention(Branch):
         ).transpose(1, 2)
 
 
-class _Hidden(Branch):
+class _Hidden(ResidualBranch):
     def __init__(
-        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec
+        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: Norm
     ) -> None:
         super().__init__(kind, make, site, gain, {"d": a.width, "hidden": a.hidden_width}, norm)
         self.activation = ACTIVATIONS[a.activation]
@@ -206,9 +205,9 @@ KINDS = tuple(_MODULES)
 
 
 def branch(
-    kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec, causal: bool,
+    kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: Norm, causal: bool,
     scores: float,
-) -> Branch:  # fmt: skip
+) -> ResidualBranch:  # fmt: skip
     module = _MODULES.get(kind, FeedForward)  # which refuses a mixture of experts
     if issubclass(module, Attention):
         return module(kind, a, make, site, gain, norm, causal, scores)

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.sublayer import EPSILON, Role
-from deepnet_theory.definitions.sublayer import Norm as NormSpec
+from deepnet_theory.definitions.sublayer import EPSILON, Norm, Role
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ def through(x: Tensor, *maps: Linear) -> list[Tensor]:
     return list(torch.split(y, [len(m.weight) for m in maps], dim=-1))
 
 
-class Norm(Described):
+class Normalisation(Described):
     r"""LayerNorm or RMSNorm, :math:`\sqrt d\,Px/\|Px\|` times gain plus bias; ε times ``epsilon``.
 
     Source: Ba et al., arXiv 1607.06450; Zhang and Sennrich, arXiv 1910.07467.
@@ -199,7 +198,7 @@ class Norm(Described):
     bias: nn.Parameter | None
 
     def __init__(
-        self, spec: NormSpec, width: int, make: Make, site: Site, epsilon: float = 1.0,
+        self, spec: Norm, width: int, make: Make, site: Site, epsilon: float = 1.0,
         prefix: str = "",
     ) -> None:  # fmt: skip
         super().__init__()
@@ -221,7 +220,7 @@ class Norm(Described):
 
 
 def normalise(
-    x: Tensor, spec: NormSpec, gain: Tensor | None = None, bias: Tensor | None = None,
+    x: Tensor, spec: Norm, gain: Tensor | None = None, bias: Tensor | None = None,
     epsilon: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """The norm itself, for one model's gain and bias or for none; ε is ``epsilon`` times 1e-5."""

@@ -16,10 +16,9 @@ from deepnet_theory.definitions.constants import Constants, PartConstants, Place
 from deepnet_theory.definitions.expression import OperatorAlgebra, fold
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
-from deepnet_theory.definitions.sublayer import Norm as NormSpec
-from deepnet_theory.definitions.sublayer import Role, norm
-from deepnet_theory.runtime.branches import Branch, branch
-from deepnet_theory.runtime.linear import Described, Linear, Make, Norm, Site, normalise
+from deepnet_theory.definitions.sublayer import Norm, Role, norm
+from deepnet_theory.runtime.branches import ResidualBranch, branch
+from deepnet_theory.runtime.linear import Described, Linear, Make, Normalisation, Site, normalise
 
 # --------------------------------------------------------------------------- the residual equation
 
@@ -54,7 +53,7 @@ class Residual(Described):
     residual_gain: nn.Parameter | None
 
     def __init__(
-        self, placement: Placement, norm: NormSpec, branch: Branch, alpha: float, width: int,
+        self, placement: Placement, norm: Norm, branch: ResidualBranch, alpha: float, width: int,
         make: Make, site: Site, dropout: float = 0.0, residual_gain: float | None = None,
         norm_epsilon: Mapping[str, float] | None = None, parallel: bool = False, open: bool = False,
     ) -> None:  # fmt: skip
@@ -67,7 +66,7 @@ class Residual(Described):
         self.placement, self.alpha, self.site = placement, alpha, site
         self.branch = branch
         self.norms = nn.ModuleList(
-            Norm(norm, width, make, site, (norm_epsilon or {}).get(where, 1.0))
+            Normalisation(norm, width, make, site, (norm_epsilon or {}).get(where, 1.0))
             for where in placement.places
             if not (open and where == "sum")
         )
@@ -191,7 +190,7 @@ class Layer(nn.Sequential):  # FSDP of torch 2.11 wraps no ModuleList
         return x
 
 
-class Part(nn.Module):
+class StackPart(nn.Module):
     """Layers, then a final norm."""
 
     def __init__(
@@ -219,7 +218,7 @@ class Part(nn.Module):
             self.layers.append(layer)
         self.final_norm = None
         if c.the_placement.final_norm:
-            self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name))
+            self.final_norm = Normalisation(kind_of_norm, a.width, make, Site(part.name))
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
@@ -250,7 +249,10 @@ class Model(nn.Module):
         )  # fmt: skip
         self.tie_()
         self.parts = nn.ModuleDict(
-            {p.name: Part(p, constants, make, (layers or {}).get(p.name)) for p in constants.parts}
+            {
+                p.name: StackPart(p, constants, make, (layers or {}).get(p.name))
+                for p in constants.parts
+            }
         )
 
     def tie_(self) -> None:

@@ -47,8 +47,7 @@ from deepnet_theory.sizes.equivalence import with_alpha_in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.laws import OF_NORMS
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.rule import Rule as SizedRule
-from deepnet_theory.sizes.rule import at_sizes
+from deepnet_theory.sizes.rule import DerivedRule, at_sizes
 from deepnet_theory.sizes.table import D, ParameterRow, Place, Table
 from deepnet_theory.sizes.update import FULL, HALF, is_coupled
 from deepnet_theory.sizes.width import (
@@ -542,7 +541,7 @@ def _told(c: Constants, budget: Budget) -> Iterator[str]:
 class AtSizes(Answer):
     """What the algebra says of an optimizer at the sizes of another one's rule."""
 
-    sizes: SizedRule | None = None
+    sizes: DerivedRule | None = None
 
     @cached_property
     def table(self) -> Table:

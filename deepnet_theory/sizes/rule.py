@@ -92,7 +92,7 @@ class Balanced:
 
 
 @dataclass(frozen=True)
-class Rule:
+class DerivedRule:
     """A selection and all its parts at the rule."""
 
     selection: Selection
@@ -105,7 +105,7 @@ class Rule:
 
 
 @cache
-def solve_rule(selection: Selection) -> Rule:
+def solve_rule(selection: Selection) -> DerivedRule:
     """The rule of a selection: that of the closure ``complete`` where none is named.
 
     Where ``complete`` has none, the source's. Raises :class:`Refusal` where no rule exists.
@@ -120,10 +120,10 @@ def solve_rule(selection: Selection) -> Rule:
     for kind in (kind for part in parts for kind in part.kinds):
         for value in (kind.alpha, kind.beta, kind.rate, kind.relative):
             written(value, selection)  # refused here where it cannot be
-    return Rule(selection, problem.update, problem.closure, parts)
+    return DerivedRule(selection, problem.update, problem.closure, parts)
 
 
-def at_sizes(selection: Selection, sized: Rule) -> Rule:
+def at_sizes(selection: Selection, sized: DerivedRule) -> DerivedRule:
     r"""The rule of a selection at the sizes α and β of another optimizer's rule.
 
     The learning rate alone is left to balance, :math:`\eta\kappa = (SA\,\mathrm{increment})^{-1}`.
@@ -145,7 +145,7 @@ def at_sizes(selection: Selection, sized: Rule) -> Rule:
         if (broken := problem.broken_premise(balanced)) is not None:
             raise Refusal(broken)
         parts.append(balanced)
-    return Rule(selection, problem.update, sized.closure, tuple(reversed(parts)))
+    return DerivedRule(selection, problem.update, sized.closure, tuple(reversed(parts)))
 
 
 def default_closure(method: str, of_update: update.Update, law: laws.Law) -> Closure:

@@ -13,14 +13,13 @@ from functools import cache, cached_property, partial
 from math import comb
 from typing import Any
 
-from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, RuleEntry, number
-from deepnet_theory.definitions.rule import Rule as Texts
+from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, Rule, RuleEntry, number
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import MATRICES, ROUTER, Role, role_name
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.rule import Balanced, Kind, Rule, solve_rule, written
-from deepnet_theory.sizes.update import Step
+from deepnet_theory.sizes.rule import Balanced, DerivedRule, Kind, solve_rule, written
+from deepnet_theory.sizes.update import UpdateSize
 
 STABLE, LAZY, UNSTABLE = "stable", "lazy", "unstable"
 DEPTHS = ("N", "M")
@@ -163,7 +162,7 @@ class ParameterRow:
     weight_rms: Monomial | None = None  # in the steady state of noise and decay; T times the steps
     refused: str | None = None
     coupled_refused: str | None = None
-    step: Step | None = None  # the update's law, in its own gradient, size and counts
+    step: UpdateSize | None = None  # the update's law, in its own gradient, size and counts
 
     @property
     def role(self) -> str:
@@ -215,7 +214,7 @@ class ParameterRow:
 
 @dataclass(frozen=True)
 class Table:
-    rule: Rule
+    rule: DerivedRule
 
     @property
     def selection(self) -> Selection:
@@ -348,7 +347,7 @@ def table(selection: Selection) -> Table:
     return Table(solve_rule(selection))
 
 
-def texts(rule: Rule) -> Texts:
+def texts(rule: DerivedRule) -> Rule:
     """The rule as texts in N and M, in the grammar of depths."""
     # A rule travels as text: into JSON, to other processes, to a model that knows torch alone.
     # Here it ends; nothing on the way to it is read back from text.
@@ -364,4 +363,4 @@ def texts(rule: Rule) -> Texts:
         f"of the balance '= 1' and of the closure '{rule.closure.name}'"
     )
     name, eta = rule.selection.optimizer or "custom", text(rule.parts[-1].eta)
-    return Texts(name, tuple(entries), eta, meaning)
+    return Rule(name, tuple(entries), eta, meaning)

@@ -505,7 +505,7 @@ def is_coupled(optimizer: Optimizer) -> bool:
 
 
 @dataclass(frozen=True)
-class Step:
+class UpdateSize:
     """One update per unit of learning rate, as monomials in γ, σ, n_in and n_out.
 
     ``entry`` is the root mean square of its entries, ``action`` that of what it adds to an output.
@@ -515,7 +515,7 @@ class Step:
     action: Monomial
 
 
-def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = FULL) -> Step:
+def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = FULL) -> UpdateSize:
     """The size of an optimizer's first update of one role; ``sizes`` as :class:`Fold` has them.
 
     Raises :class:`Refusal` where a law is missing, where a parameter that is 0 stays 0, and where
@@ -525,7 +525,9 @@ def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = F
 
 
 @cache
-def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignment: str) -> Step:
+def _step(
+    optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignment: str
+) -> UpdateSize:
     fold = Fold(dict(given))
     try:
         value, _ = moving(optimizer, fold)
@@ -540,8 +542,8 @@ def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignme
         raise _no_width(optimizer, "it is not proportional to eta")
     n_in = Monomial.of(INPUTS)
     if alignment == FULL and ALIGNED in value.parities:
-        return Step(entry, entry * n_in / value.spread**HALF)
-    return Step(entry, entry * n_in**HALF)
+        return UpdateSize(entry, entry * n_in / value.spread**HALF)
+    return UpdateSize(entry, entry * n_in**HALF)
 
 
 def _no_width(optimizer: Optimizer, why: str) -> Refusal:

@@ -5,20 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from deepnet_theory.definitions.reading import Matrix, Norm, Reading, Sublayer
+from deepnet_theory.definitions.reading import FoundMatrix, FoundNorm, FoundSublayer, Reading
 from deepnet_theory.definitions.subject import Wanted, WantedSublayer, differences, gain, norms_of
 
 
 def matrix(role, gain=1.0, error=0.0):
-    m = Matrix(f"{role}.weight", role, 0, ((0, 32),), 32, 32)
+    m = FoundMatrix(f"{role}.weight", role, 0, ((0, 32),), 32, 32)
     return replace(m, entries=gain * m.xavier, spread=error * m.xavier)
 
 
 def found(*matrices, where="input", stream=1.0, alpha=1.0, gains=None, **asked):
     """How one feed-forward sublayer differs from a pre-LN rule."""
-    norms = (Norm(where, True, "norm.weight", "norm.bias", 1.0),)
+    norms = (FoundNorm(where, True, "norm.weight", "norm.bias", 1.0),)
     matrices = matrices or (matrix("fc1"), matrix("fc2"))
-    s = Sublayer("decoder", 0, "ffn", 0, stream, 1.0, norms, matrices)
+    s = FoundSublayer("decoder", 0, "ffn", 0, stream, 1.0, norms, matrices)
     row = WantedSublayer(frozenset({"input"}), alpha, gains or {}, **asked)
     reading, wanted = Reading((s,), (), {"decoder": 1.0}), Wanted("rule", "", "pre-ln", (row,))
     return {(d.item, round(d.ratio, 3)) for d in differences(reading, wanted)}
@@ -48,8 +48,8 @@ def test_a_gain_has_an_interval_and_may_be_of_another_deviation():
 
 
 def test_norms_within_a_branch_are_no_part_of_its_equation():
-    norms = tuple(Norm(w, True, w, None, 1.0) for w in ("input", "inside", "scores", "within"))
-    s = Sublayer("decoder", 0, "attention", 0, 1.0, 1.0, norms, ())
+    norms = tuple(FoundNorm(w, True, w, None, 1.0) for w in ("input", "inside", "scores", "within"))
+    s = FoundSublayer("decoder", 0, "attention", 0, 1.0, 1.0, norms, ())
     assert s.around == {"input"} and s.placed_norms == norms[:1]
     assert s.ruled_norms == (*norms[:2], norms[3]) and norms_of(s) == {"input", "inside"}
     assert norms_of(replace(s, norms=norms[3:])) == {"inside"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from deepnet_theory.proof.algebra import (
     DEPTHS,
     Activation,
-    Branch,
+    BranchMap,
     Hadamard,
     Normalise,
     Softmax,
@@ -120,7 +120,7 @@ def test_scalars_are_split_off_and_shared_ones_found():
 
 
 @settings(max_examples=20)
-@given(st.sampled_from((Activation, Normalise, Softmax, Branch)), st.fractions("1/9", 9))
+@given(st.sampled_from((Activation, Normalise, Softmax, BranchMap)), st.fractions("1/9", 9))
 def test_a_map_scales_by_its_degree(map_, factor):
     k, degree = c * sp.Rational(factor), map_.degree
     assert map_(k * A) == (map_(k * A, evaluate=False) if degree is None else k**degree * map_(A))

@@ -24,7 +24,7 @@ from deepnet_theory.sizes.update import (
     RANK,
     ROWS,
     Fold,
-    Step,
+    UpdateSize,
     counts,
     epsilon,
     step,
@@ -112,7 +112,7 @@ def law(update: str, sizes: Sizes, alignment: str = "full") -> tuple[float, floa
     return exponents(own, sizes)
 
 
-def exponents(own: Step, sizes: Sizes) -> tuple[float, float]:
+def exponents(own: UpdateSize, sizes: Sizes) -> tuple[float, float]:
     entry, action = (float(of.put(sizes).exponent("d")) for of in (own.entry, own.action))
     return entry, action
 
