@@ -208,7 +208,7 @@ def test_wrong_rules_are_put_into_a_model_of_your_own(monkeypatch):
         return Ended(2.5 + 0.1 * math.log(eta / 4e-3) ** 2, 3.2)
 
     monkeypatch.setattr(training, "follow", seen)
-    found = dt.transfer(tiny, [2], RATES[:3], cache=None, **OWN)
+    found = dt.transfer(tiny, [1], RATES[:3], cache=None, **OWN)
     names = [one.closure for one in (*found.closures, *found.rivals)]
     assert all(one == stepped[8][0] for one in stepped[8])  # the same at the smallest size
     wide = dict(zip(names, stepped[128][:: len(RATES[:3])], strict=True))
@@ -229,7 +229,7 @@ def test_wrong_rules_are_put_into_a_model_of_your_own(monkeypatch):
         "the rule of sgd",
         "alignment none",
     }
-    plan = dt.transfer(tiny, [2], RATES[:3], plan=True, **OWN)
+    plan = dt.transfer(tiny, [1], RATES[:3], plan=True, **OWN)
     assert [*plan.runs] == names and sum(plan.runs.values()) == sum(map(len, stepped.values()))
 
 
@@ -254,10 +254,10 @@ def test_rivals_ask_for_a_plain_model_of_one_stack_and_an_optimizer(make, given,
 
 def test_the_command_tells_the_rivals_of_a_model_of_your_own(tmp_path, capsys):
     file = tmp_path / "mine.py"
-    file.write_text("from written_models import GPT\n\ndef make(depth):\n    return GPT(depth)\n")
-    words = f"transfer {file}:make --optimizer adamw --depths 1,4 --rates 2e-3,8e-3,3e-2 --steps 2"
-    words += " --seeds 2 --rivals --no-cache --format json"
-    assert main(words.split()) == 3  # two steps tell nothing
+    file.write_text("from written_models import GPT\n\ndef make(depth):\n    return GPT(depth, d=16)\n")
+    words = f"transfer {file}:make --optimizer adamw --depths 1,2 --rates 2e-3,8e-3,3e-2 --steps 1"
+    words += " --seeds 1 --rivals --no-cache --format json"
+    assert main(words.split()) == 3  # one step tells nothing
     told = json.loads(capsys.readouterr().out)
     assert told["power"] == 0 and told["verdict"] == "UNDECIDED" and told["optimizer"] == "adamw"
     assert {"no κ", "β² for β"} <= {one["name"] for one in told["rivals"]}
