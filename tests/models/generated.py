@@ -169,16 +169,17 @@ def sentence(seed=0, layers=2, **pinned):
         said["optimizer"], placement=said["placement"], norm=said["norm"], stack=said["stack"],
         layer=written(said),
     )  # fmt: skip
+    depth = (layers, layers) if two else layers
+    sizes = {
+        "width": WIDTH, "heads": HEADS, "vocab": VOCAB, "bias": said["bias"],
+        "kv_heads": 1 if said["shared keys"] else None, "activation": said["activation"],
+        "tied_head": said["tied"],
+    }  # fmt: skip
     try:
-        dt.derive(asked)
+        constants = dt.export(asked, depth, **sizes)
     except Refusal:  # the default closure does not balance it
         asked = replace(asked, closure="complete")
-    depth = (layers, layers) if two else layers
-    constants = dt.export(
-        asked, depth, width=WIDTH, heads=HEADS, vocab=VOCAB, bias=said["bias"],
-        kv_heads=1 if said["shared keys"] else None, activation=said["activation"],
-        tied_head=said["tied"],
-    )  # fmt: skip
+        constants = dt.export(asked, depth, **sizes)
     if said["beside"] and len({row.alpha for row in constants.parts[0].sublayers}) > 1:
         return sentence(seed, layers, **pinned | {"beside": False})  # one sum has one alpha
     return Sentence(seed, said, constants)
