@@ -223,6 +223,7 @@ def test_one_rate_for_all_costs_what_a_quadratic_says(signal, noise, batch):
         assert ("noise dominates" in row.finding) == (s / g > batch)
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_an_audit_says_what_noise_dominates_and_leaves_the_model_alone():
     torch.manual_seed(0)
     model = GPT(1, d=16, vocab=128, bias=True).train()
