@@ -1,5 +1,6 @@
 """The guide's commands and code run, and the libraries that it names keep the groups' rates."""
 
+import contextlib
 import json
 import re
 import sys
@@ -28,25 +29,35 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", GUIDE.read_text("utf-8"), re.M | re.S)
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+LINES = [line.strip() for block in blocks("sh") for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """What each command of the guide writes, and the folder that has the model."""
+    folder = tmp_path_factory.mktemp("guide")
     text = MODEL.format(tests=str(Path(__file__).parents[1]))
-    (tmp_path / "model.py").write_text(text, encoding="utf-8")
-    return tmp_path
+    (folder / "model.py").write_text(text, encoding="utf-8")
+    found = {"folder": folder}
+    with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        for line in LINES:
+            assert main([*line.split()[1:], "--quiet"]) == 0, line
+            found[line] = Path(line.split()[-1]).read_text("utf-8")
+    return found
 
 
-def run(line):
-    assert main([*line.split()[1:], "--quiet"]) == 0, line
+@pytest.fixture
+def write(texts, monkeypatch):
+    """Puts the file that a command of the guide writes into the folder of the model."""
+    monkeypatch.chdir(texts["folder"])
+    monkeypatch.syspath_prepend(str(texts["folder"]))
+    return lambda line: Path(line.split()[-1]).write_text(texts[line], "utf-8")
 
 
-def test_every_command_of_the_guide_runs(folder):
-    lines = [line for block in blocks("sh") for line in block.splitlines()]
-    assert {re.search(r"--for (\S+)", line)[1] for line in lines} == set(trainers())
-    for line in lines:
-        run(line)
-        assert Path(line.split()[-1]).stat().st_size > 1000
+def test_every_command_of_the_guide_runs(texts):
+    assert {re.search(r"--for (\S+)", line)[1] for line in LINES} == set(trainers())
+    assert all(len(texts[line]) > 1000 for line in LINES)
 
 
 def test_the_guide_has_every_trainer_with_its_version():
@@ -55,16 +66,16 @@ def test_the_guide_has_every_trainer_with_its_version():
         assert row and one.version.endswith(row[1].split()[-1]), name
 
 
-def exported(folder, monkeypatch):
+def exported(write, monkeypatch):
     """The text for torch, and a model with the names that it is of."""
-    run(blocks("sh")[0])
+    write(LINES[0])
     import model
 
     return executed(Path("rule.py").read_text("utf-8"), monkeypatch), model.make(8, 64)[0]
 
 
-def test_the_script_of_the_guide_trains(folder, monkeypatch, capsys):
-    run(blocks("sh")[0])
+def test_the_script_of_the_guide_trains(write, monkeypatch, capsys):
+    write(LINES[0])
     (code,) = (block for block in blocks("python") if block.startswith("# train.py"))
     for own in ("model", "rule"):
         monkeypatch.delitem(sys.modules, own, raising=False)
@@ -73,8 +84,8 @@ def test_the_script_of_the_guide_trains(folder, monkeypatch, capsys):
     assert len(losses) == 10 and losses[-1] < losses[0]
 
 
-def test_a_hybrid_gives_muon_the_matrices_and_adamw_the_rest(folder, monkeypatch):
-    run(next(line.strip() for line in blocks("sh") if "--optimizers" in line))
+def test_a_hybrid_gives_muon_the_matrices_and_adamw_the_rest(write, monkeypatch):
+    write(next(line for line in LINES if "--optimizers" in line))
     import model
 
     whole, ids = model.make(8, 64)
@@ -97,11 +108,11 @@ def rates(optimizer):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_trainer_of_hugging_face_keeps_the_groups(folder, monkeypatch):
+def test_a_trainer_of_hugging_face_keeps_the_groups(write, monkeypatch):
     """get_decay_parameter_names regroups the parameters of an optimizer that it makes itself."""
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    rule, model = exported(folder, monkeypatch)
+    rule, model = exported(write, monkeypatch)
     rule.initialise(model)
     optimizer = torch.optim.AdamW(rule.parameter_groups(model))
     before = rates(optimizer)
@@ -118,8 +129,8 @@ def test_a_trainer_of_hugging_face_keeps_the_groups(folder, monkeypatch):
     assert len(set(rates(own.optimizer))) == 1, "without them every parameter takes one rate"
 
 
-def test_the_lines_for_lightning_and_nanogpt_keep_the_ratios(folder, monkeypatch):
-    rule, model = exported(folder, monkeypatch)
+def test_the_lines_for_lightning_and_nanogpt_keep_the_ratios(write, monkeypatch):
+    rule, model = exported(write, monkeypatch)
     (body,) = (block for block in blocks("python") if "configure_optimizers" in block)
     found = {"torch": torch, "rule": rule}
     exec(body, found)
@@ -139,9 +150,9 @@ def test_the_lines_for_lightning_and_nanogpt_keep_the_ratios(folder, monkeypatch
     assert rates(optimizer) == pytest.approx(before)
 
 
-def test_the_lines_for_nanochat_keep_the_ratios(folder, monkeypatch):
+def test_the_lines_for_nanochat_keep_the_ratios(write, monkeypatch):
     """Its loop sets every group's lr to initial_lr times the schedule's multiplier."""
-    rule, model = exported(folder, monkeypatch)
+    rule, model = exported(write, monkeypatch)
     (patch,) = (block for block in blocks("diff") if "initial_lr" in block)
     found = {"torch": torch, "rule": rule, "model": model}
     exec(re.sub(r"^\+ {4}", "", patch, flags=re.M), found)
@@ -164,12 +175,12 @@ def flax_names(model):
     return tree
 
 
-def test_optax_steps_each_leaf_with_its_own_numbers(folder, monkeypatch):
+def test_optax_steps_each_leaf_with_its_own_numbers(write, monkeypatch):
     """One step of optax's partition on flax's names: Adam's first, of each leaf's rate and ε."""
     pytest.importorskip("optax")
     jax = pytest.importorskip("jax")
-    _, model = exported(folder, monkeypatch)
-    run(next(block.strip() for block in blocks("sh") if "--for optax" in block))
+    _, model = exported(write, monkeypatch)
+    write(next(line for line in LINES if "--for optax" in line))
     (code,) = (block for block in blocks("python") if "optax" in block)
     found = {}
     exec(code, found)
