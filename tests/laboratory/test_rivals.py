@@ -254,7 +254,9 @@ def test_rivals_ask_for_a_plain_model_of_one_stack_and_an_optimizer(make, given,
 
 def test_the_command_tells_the_rivals_of_a_model_of_your_own(tmp_path, capsys):
     file = tmp_path / "mine.py"
-    file.write_text("from written_models import GPT\n\ndef make(depth):\n    return GPT(depth, d=16)\n")
+    file.write_text(
+        "from written_models import GPT\n\ndef make(depth):\n    return GPT(depth, d=16)\n"
+    )
     words = f"transfer {file}:make --optimizer adamw --depths 1,2 --rates 2e-3,8e-3,3e-2 --steps 1"
     words += " --seeds 1 --rivals --no-cache --format json"
     assert main(words.split()) == 3  # one step tells nothing
