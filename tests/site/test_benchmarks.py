@@ -67,22 +67,8 @@ def test_the_regret_is_what_a_rate_loses_to_the_best_one(losses, scatter, shift)
     assert alike.freedom == len(losses) - 1 and alike.s == pytest.approx(0, abs=1e-7)
 
 
-SOURCE = '''
-def half(x: tuple[int, 2]) -> int:
-    """Half of 3."""
-    if x == 0 and not small:
-        raise ValueError(f"{x + 1} is α")
-    return -x / 2
-'''
-
-
 def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood():
     mutants = import_module("mutants").mutants
-    assert {mutant.change for mutant in mutants("half.py", SOURCE)} == {
-        "`x == 0 and not small` → `False`", "`x == 0 and not small` → `(x == 0 or not small)`",
-        "`x == 0` → `(x != 0)`", "`0` → `(1)`", "`0` → `(-1)`", "`not small` → `(small)`",
-        "`-x / 2` → `None`", "`-x / 2` → `(-x * 2)`", "`-x` → `(x)`", "`2` → `(3)`", "`2` → `(1)`",
-    }  # fmt: skip
     text = "β = 1\nγ = β * 2  # β * 2\n"
     assert {mutant.applied(text) for mutant in mutants("half.py", text)} == {
         "β = (2)\nγ = β * 2  # β * 2\n", "β = (0)\nγ = β * 2  # β * 2\n",
@@ -132,20 +118,3 @@ def test_the_study_trains_what_an_arm_says():
     _, muon = recipe.optimizers(hybrid, recipe.model_of(hybrid, 0), 1e-3)
     assert sum(len(g["params"]) for g in muon.param_groups) == 2 * 6
     assert {p.dim() for g in muon.param_groups for p in g["params"]} == {2}
-
-
-def test_a_planted_error_counts_as_seen_only_where_a_wrong_answer_is_called_refuted():
-    planted = import_module("planted")
-    right = [planted.Given(0, "alpha = 1", "PROVED"), planted.Given(4, "", "")]
-    fates = {
-        ((1, "alpha = 2", "REFUTED"), (4, "", "")): planted.SEEN,
-        ((0, "alpha = 2", "PROVED"), (4, "", "")): planted.UNSEEN,
-        ((0, "alpha = 2", "PROVED"), (70, "", "")): planted.UNSEEN,
-        ((70, "", ""), (4, "", "")): planted.CRASHED,
-        (("KeyError", "", ""), (4, "", "")): planted.CRASHED,
-        ((2, "", ""), (4, "", "")): planted.REFUSED,
-        ((1, "alpha = 1", "REFUTED"), (4, "", "")): planted.FALSE,
-        ((0, "alpha = 1", "PROVED"), (4, "", "")): planted.SAME,
-    }
-    for ends, fate in fates.items():
-        assert planted.fate_of(right, [planted.Given(*end) for end in ends]) == fate, ends
