@@ -1,4 +1,4 @@
-"""The size of each room, the direction of imports, and one meaning for each class name.
+"""The size of each room, and one meaning for each class name.
 
 Every figure here is a limit that only falls: lower it with the commit that makes a room smaller.
 """
@@ -26,16 +26,6 @@ BUDGETS = {
 }
 FORMATTED_BY_HAND = 116
 
-# Imports go down this list; rooms of one line do not import each other.
-FLOORS = (
-    {"cli"},
-    {"trainers"},
-    {"laboratory"},
-    {"models", "proof", "report"},
-    {"sizes", "runtime", "processes"},
-    {"definitions"},
-)
-UPWARD: set[tuple[str, str]] = set()
 NAMED_TWICE = {2: "Power"}
 
 
@@ -56,11 +46,6 @@ def room_of(name: str) -> str:
     """The room of a file; files of the top level share one."""
     inside = Path(name).relative_to(PACKAGE).parts
     return inside[0] if len(inside) > 1 else "(top level)"
-
-
-@cache
-def syntax(name: str) -> ast.Module:
-    return ast.parse("\n".join(lines(name)))
 
 
 def python() -> list[str]:
@@ -90,46 +75,12 @@ def test_lines_are_not_packed_by_hand():
     assert marked <= FORMATTED_BY_HAND
 
 
-def imports(name: str) -> set[str]:
-    """The rooms that a file imports, also within functions, but not for type checkers alone."""
-    skipped = {
-        inner
-        for node in ast.walk(syntax(name))
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    modules = set[str]()
-    for node in ast.walk(syntax(name)):
-        if node in skipped:
-            continue
-        if isinstance(node, ast.ImportFrom) and node.module:
-            modules |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
-        elif isinstance(node, ast.Import):
-            modules |= {one.name for one in node.names}
-    rooms = {room for floor in FLOORS for room in floor}
-    return {m.split(".")[1] for m in modules if m.startswith(f"{PACKAGE}.")} & rooms
-
-
-def test_imports_go_one_way():
-    """Each room imports rooms of lower floors alone; what still goes up is listed, and shrinks."""
-    floor = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
-    up = {
-        (room, other)
-        for name in python()
-        if (room := room_of(name)) in floor
-        for other in imports(name) - {room}
-        if floor[other] <= floor[room]
-    }
-    assert up <= UPWARD
-    assert {room_of(name) for name in tracked()} <= floor.keys() | {"(top level)"}
-
-
 def classes() -> Counter[str]:
     """How often each class name is defined in the package."""
     return Counter(
         node.name
         for name in python()
-        for node in ast.walk(syntax(name))
+        for node in ast.walk(ast.parse("\n".join(lines(name))))
         if isinstance(node, ast.ClassDef)
     )
 
