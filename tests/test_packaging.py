@@ -30,13 +30,14 @@ main(['derive', '--optimizer', 'adam'])
 import deepnet_theory as dt
 dt.export(dt.derive(optimizer='lamb'), 8)
 told()
+print("published", *(m for m in sys.modules if "_discovered.scheme." in m))
 dt.predict_update('adam', [2], seeds=2, width=8, heads=1, tokens=4)
 told()
 """
 
 
 def test_nothing_heavy_is_imported_early():
-    """Not SymPy before a derivation, and not torch before a measurement of a network."""
+    """Not SymPy before a derivation, not torch before a measurement, and no published scheme."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -44,6 +45,9 @@ def test_nothing_heavy_is_imported_early():
     listed, derived, measured = (line[1:] for line in lines if line[:1] == ["loaded"])
     assert (listed, derived) == (["numpy"], ["sympy", "numpy"])
     assert "torch" in measured and "matplotlib" not in measured
+    assert [line for line in lines if line[:1] == ["published"]] == [
+        ["published", "deepnet_theory._discovered.scheme.gpt_2"]  # which was asked for, alone
+    ]
 
 
 @pytest.mark.skipif("GPU_TESTS" in os.environ, reason="the tests that need a GPU see it")
