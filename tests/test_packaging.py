@@ -134,26 +134,8 @@ def test_the_wheel_carries_everything(tmp_path):
     folder = ROOT / "paper_checks"
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*.py")}
     assert {f"deepnet_theory/_paper_checks/{name}" for name in files} <= names
-    styles = {"page.css"}
-    data = {"deepnet_theory/py.typed", *(f"deepnet_theory/report/{name}" for name in styles)}
-    assert data <= names
+    assert {"deepnet_theory/py.typed", "deepnet_theory/report/page.css"} <= names
     assert not any(name.startswith(("tests/", "benchmarks/", "paper_checks/")) for name in names)
-    # from the wheel alone, in a folder without the checkout
-    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    (tmp_path / "empty").mkdir()
-
-    def theory(*words):
-        done = subprocess.run(
-            [sys.executable, "-m", "deepnet_theory", *words, "--format", "json"],
-            cwd=tmp_path / "empty", capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    claims = [n for n in files if "/" in n and not n.startswith("shared/")]
-    assert theory("list", "claims").count('"name"') == len(claims) > 80
-    assert '"as_recorded": true' in theory("check", "su-ln-scale")  # with the wheel's own bench
 
 
 def read(name):
