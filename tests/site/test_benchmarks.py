@@ -118,3 +118,20 @@ def test_the_study_trains_what_an_arm_says():
     _, muon = recipe.optimizers(hybrid, recipe.model_of(hybrid, 0), 1e-3)
     assert sum(len(g["params"]) for g in muon.param_groups) == 2 * 6
     assert {p.dim() for g in muon.param_groups for p in g["params"]} == {2}
+
+
+def test_a_planted_error_counts_as_seen_only_where_a_wrong_answer_is_called_refuted():
+    planted = import_module("planted")
+    right = [planted.Given(0, "alpha = 1", "PROVED"), planted.Given(4, "", "")]
+    fates = {
+        ((1, "alpha = 2", "REFUTED"), (4, "", "")): planted.SEEN,
+        ((0, "alpha = 2", "PROVED"), (4, "", "")): planted.UNSEEN,
+        ((0, "alpha = 2", "PROVED"), (70, "", "")): planted.UNSEEN,
+        ((70, "", ""), (4, "", "")): planted.CRASHED,
+        (("KeyError", "", ""), (4, "", "")): planted.CRASHED,
+        ((2, "", ""), (4, "", "")): planted.REFUSED,
+        ((1, "alpha = 1", "REFUTED"), (4, "", "")): planted.FALSE,
+        ((0, "alpha = 1", "PROVED"), (4, "", "")): planted.SAME,
+    }
+    for ends, fate in fates.items():
+        assert planted.fate_of(right, [planted.Given(*end) for end in ends]) == fate, ends

@@ -2,14 +2,19 @@
 
 Each rule takes a model and what the exported text defines, and gives by parameter name the
 optimizer, learning rate, epsilon, weight decay and betas that the trainer would step it with.
+`OWN` asks the trainers' own code, where it is installed.
 """
 
+import itertools
 import json
 import math
 import re
 import sys
 from fnmatch import fnmatch
 from types import ModuleType, SimpleNamespace
+
+import pytest
+from torch import distributed
 
 CONFIG = SimpleNamespace(lr=1e-3, min_lr=1e-4, weight_decay=0.1)
 
@@ -162,3 +167,80 @@ RULES = {
     "torch": torch, "torchtitan": torchtitan, "fairseq2": fairseq2, "olmo-core": olmo_core,
     "megatron": megatron, "automodel": automodel, "optax": optax,
 }  # fmt: skip
+
+
+# ---- the trainers' own code, where it is installed ----
+
+
+COUNT = itertools.count()
+
+
+def defined(text):
+    """What an exported module defines, under a name that no other has: an override is of one."""
+    found = {"__name__": f"rule_{next(COUNT)}"}
+    exec(compile(text, "rule.py", "exec"), found)
+    return SimpleNamespace(**found)
+
+
+def stepped(model, *optimizers):
+    """The numbers that the library's optimizers step each parameter with."""
+    kinds = {"SGD": "sgd", "Lion": "lion", "Adam": "adam"}
+    called = {p: name for name, p in model.named_parameters()}
+    return {
+        called[p]: numbers(kinds.get(type(one).__name__, "adamw"), group)
+        for one in optimizers
+        for group in one.param_groups
+        for p in group["params"]
+    }
+
+
+def own_torchtitan(optimizer, model, text):
+    plain = optimizer.OptimizersContainer.Config(implementation="for-loop")
+    config = defined(text).deepnet_theory(plain)
+    return stepped(model, *config.build(model_parts=[model]).optimizers)
+
+
+def own_fairseq2(optim, model, text):
+    return stepped(model, optim._AdamWFactory(model).create(defined(text).optimizer))
+
+
+def own_olmo_core(_, model, text):
+    return stepped(model, defined(text).optimizer.build(model))
+
+
+def own_megatron(core, model, text):
+    """Its groups, and the rate and decay that its scheduler gives them after a warm-up."""
+    scheduler = pytest.importorskip("megatron.core.optimizer_param_scheduler")
+    overrides = defined(text).config_overrides(CONFIG)
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        groups = core._get_param_groups([model], CONFIG, overrides)
+    finally:
+        distributed.destroy_process_group()
+    made = SimpleNamespace(param_groups=groups)
+    scheduler.OptimizerParamScheduler(
+        made, 0.0, CONFIG.lr, CONFIG.min_lr, 10, 100, "cosine",
+        CONFIG.weight_decay, CONFIG.weight_decay, 0, "constant",
+    ).step(10)  # fmt: skip
+    assert all("max_lr" in group for group in groups)
+    return stepped(model, made)
+
+
+def own_automodel(own, model, text):
+    """Its optimizer, and the rate and decay that its scheduler gives the groups."""
+    made = defined(text).optimizer
+    (optimizer,) = own.build_optimizer(model, made)
+    lr, decay = made[1]["lr"], made[1]["weight_decay"]
+    own.OptimizerParamScheduler(
+        optimizer, 0.0, lr, 0.0, 10, 100, "cosine", decay, decay, 0, "constant"
+    ).step(10)
+    return stepped(model, optimizer)
+
+
+OWN = {  # the module that has it, and how it is asked
+    "torchtitan": ("torchtitan.components.optimizer", own_torchtitan),
+    "fairseq2": ("fairseq2.recipe.internal.optim", own_fairseq2),
+    "olmo-core": ("olmo_core.optim", own_olmo_core),
+    "megatron": ("megatron.core.optimizer", own_megatron),
+    "automodel": ("nemo_automodel.components.optim.optimizer", own_automodel),
+}

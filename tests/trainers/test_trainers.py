@@ -1,13 +1,18 @@
 """Each trainer's own rule resolves what is exported for it to the numbers of parameter_groups."""
 
 import re
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
-from matchers import RULES, executed
+from matchers import OWN, RULES, executed
 from models.test_public_models import READ
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    apply_activation_checkpointing,
+)
 from written_models import GPT, Llama, post
 
 import deepnet_theory as dt
@@ -15,7 +20,7 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models import read
 from deepnet_theory.models.applying import is_tied
 from deepnet_theory.sizes.wanted import selection_of
-from deepnet_theory.trainers.patterns import patterns_of
+from deepnet_theory.trainers.patterns import _plain, patterns_of
 from deepnet_theory.trainers.trainer import trainers
 
 IDS = torch.randint(61, (2, 9), generator=torch.Generator().manual_seed(0))
@@ -153,3 +158,40 @@ def test_the_initial_sizes_are_those_of_apply_(name, monkeypatch):
     made.initialise(fresh)
     found = dt.audit(fresh, inputs, constants=c)
     assert found.verdict == "SUPPORTED", found.findings
+
+
+WRAPPED = {
+    "as it is": lambda model: model,
+    "compiled": torch.compile,
+    "checkpointed": lambda model: (
+        apply_activation_checkpointing(
+            model, check_fn=lambda module: not isinstance(module, nn.ModuleList)
+        )
+        or model
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("trainer", OWN)
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - REFUSED))
+def test_a_trainer_s_own_code_resolves_them_too(name, trainer):
+    """Where it is installed, with names as they are and as wrappers change them."""
+    module, asked = OWN[trainer]
+    room = pytest.importorskip(module)
+    model, made, expected = exported(name, "sgd" if trainer == "automodel" else "adamw")
+    try:
+        text = trainers()[trainer].text(made)
+    except Refusal as refused:
+        assert trainer == "olmo-core" and "shell pattern" in str(refused)
+        return
+    for wrap in WRAPPED.values():
+        whole = wrap(deepcopy(model))
+        found = asked(room, whole, text)
+        trained = [raw for raw, p in whole.named_parameters() if p.requires_grad]
+        wanted = {raw: expected[_plain(raw)] for raw in trained}
+        for raw, numbers in wanted.items():  # what has no number takes the library's own
+            given = zip(found[raw], numbers, strict=True)
+            found[raw] = tuple(None if number is None else value for value, number in given)
+        agree({raw: found[raw] for raw in trained}, wanted)
