@@ -25,10 +25,10 @@ from deepnet_theory.definitions.rule import (
 )
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.sizes.laws import DEPTHS
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import (
-    DEPTHS,
     LAZY,
     STABLE,
     UNSTABLE,

@@ -22,9 +22,8 @@ from deepnet_theory.definitions.scheme import Scheme
 from deepnet_theory.definitions.selection import Part, Selection, stack
 from deepnet_theory.definitions.sublayer import STEPPED, Role, norm
 from deepnet_theory.sizes import table, update
-from deepnet_theory.sizes.growth import CONSTANT
 from deepnet_theory.sizes.laws import law
-from deepnet_theory.sizes.layers import Branch, Layers, positive
+from deepnet_theory.sizes.layers import Layers, SublayerSizes, positive
 from deepnet_theory.sizes.rule import solve_rule
 
 BEST_KNOWN = ("sgd", "adam", "lamb")  # the rivals, and what a class of optimizers is called by
@@ -60,11 +59,17 @@ class Exponents:
             positive(entry.alpha, variable, "alpha = ")
             positive(entry.beta, variable, "beta = ")
             of = law(placement, sublayer, self.selection.the_norm)
-            branches.append(Branch.at(of, variable, entry, rates))
-        count = Fraction(part.depth == variable)
-        layers = Layers(part.name, variable, tuple(branches), self.update, placement, count=count)
-        # scores that grow with the stream saturate a softmax, and a norm behind forgets them
-        return replace(layers, fed=CONSTANT)
+            branches.append(SublayerSizes.at(of, variable, entry, rates))
+        return Layers(
+            part.name,
+            variable,
+            tuple(branches),
+            self.update,
+            placement,
+            count=Fraction(part.depth == variable),
+            # scores that grow with the stream saturate a softmax, and a norm behind forgets them
+            fed_by_stream=False,
+        )
 
     def amplification(self, variable: str) -> Fraction:
         r"""The exponent of what the later part multiplies the first part's share with.
@@ -81,11 +86,9 @@ class Exponents:
         crossing = next((b for b in layers.branches if b.law.sublayer.reads_memory), None)
         if crossing is None:
             raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
-        weight = layers.size(crossing, crossing.law.weight)
-        assert weight is not None
+        weight = max(r for _, r in layers.weight(crossing, embedded=True))
         # independent ones, but those of one shared layer are alike
-        count = layers.count / 2
-        return (1 + self.update.p) * (count + weight.largest())
+        return (1 + self.update.p) * (layers.count / 2 + weight)
 
     def all(self, step: str = "matrices") -> dict[tuple[str, str], Fraction]:
         """Exponents by (variable, share); share is ``all`` or a part's name.
@@ -171,11 +174,11 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
     for entry, part in zip(scheme.parts, stack(scheme.stack).parts, strict=True):
         depth, kinds = part.depth, dict.fromkeys(scheme.layer_of(part.name))
         placed = (law(scheme, kind, norm(scheme.norm)) for kind in kinds)
-        branches = tuple(Branch.at(one, depth, entry, rates) for one in placed)
+        branches = tuple(SublayerSizes.at(one, depth, entry, rates) for one in placed)
         embedding = positive(entry.embedding, depth)
         layers = Layers(part.name, depth, branches, degrees, scheme, embedding)
         felt = any(branch.law.added.exponent("stream") for branch in branches)
-        grown = layers.weights(2, layers.embedding) if felt and not layers.normalised else None
+        grown = layers.weights(2, embedded=True) if felt and not layers.normalised else None
         if grown is not None and grown > 0:
             raise Refusal(
                 f"the stream of the scheme {scheme.name!r} explodes: its equation "

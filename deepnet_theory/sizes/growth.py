@@ -1,137 +1,134 @@
-r"""How a text grows: its leading terms in the depth N, and its size at layer :math:`l = N^t`.
+r"""How a text grows: its leading term in the depth N, and the next one.
 
-.. math:: \sum_i c_i\,N^{a_i} (\log N)^{b_i}, \qquad \text{the largest first}
+.. math:: c\,N^a (\log N)^b \,\bigl(1 + c' N^{a'} (\log N)^{b'} + \dots\bigr)
 
-A power and a logarithm are expanded around the first term. What is left out is known by its size,
-so that terms which cancel down to it are never mistaken for the answer.
-
-At layer :math:`l = N^t` a size has the exponent :math:`e(t) = \lim \log f(N, N^t)/\log N`, which is
-piecewise linear in :math:`0 \le t \le 1` for monomials and their sums. Sums over layers are then
-maxima:
-
-.. math:: \sum_{k \le N^t} N^{e(k)} \sim N^{\max_{s \le t} (e(s) + s)}.
+A text whose leading terms cancel is refused, since nothing is known behind the next one.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import TypeAlias
 
 from deepnet_theory.definitions.expression import DEPTH, INDEXED, Node, OperatorAlgebra, fold
 from deepnet_theory.definitions.outcome import InputError, shown
-from deepnet_theory.sizes.monomial import read
+from deepnet_theory.sizes.monomial import Monomial, read
 
-KEPT = 4  # terms
-CANCELS = 1e-12  # a sum below this share of its terms is 0
+CANCELS = 1e-12  # a sum of floats below this share of its terms is lost
 FIXED = math.pi  # the value of a depth that does not grow
 
 Coefficient: TypeAlias = Fraction | float
 Powers: TypeAlias = tuple[Fraction, Fraction]  # of the depth, and of its logarithm
+Term: TypeAlias = tuple[Powers, Coefficient]
 FLAT: Powers = (Fraction(0), Fraction(0))
-LINEAR: Powers = (Fraction(1), Fraction(0))
 LOGARITHM: Powers = (Fraction(0), Fraction(1))
 
 
 class Hidden(Exception):  # noqa: N818  it is no error where the growth is asked for
-    """The terms that were kept cancel, and those behind them are not known."""
+    """Leading terms cancel, and those behind them are not known."""
 
 
 def _times(powers: Powers, other: Powers, exponent: Fraction | int = 1) -> Powers:
     return powers[0] + exponent * other[0], powers[1] + exponent * other[1]
 
 
+def _next(*terms: Term | None) -> Term | None:
+    """The leading term of a sum; of a coefficient of 0 where what follows is not known."""
+    known = [term for term in terms if term is not None]
+    if not known:
+        return None
+    first = max(powers for powers, _ in known)
+    return first, sum((c for powers, c in known if powers == first), Fraction(0))
+
+
 @dataclass(frozen=True)
 class Leading:
-    """Coefficients by powers, the largest first; ``beyond`` is the size of what is left out."""
+    """A leading term; ``rest`` is the next one over it, None where there is nothing else."""
 
-    terms: tuple[tuple[Powers, Coefficient], ...]
-    beyond: Powers | None = None
-
-    @classmethod
-    def of(cls, terms: Mapping[Powers, Coefficient], beyond: Powers | None = None) -> Leading:
-        seen = [(p, c) for p, c in terms.items() if c and (beyond is None or p > beyond)]
-        seen.sort(reverse=True)
-        return cls(tuple(seen[:KEPT]), seen[KEPT][0] if len(seen) > KEPT else beyond)
+    coefficient: Coefficient
+    powers: Powers = FLAT
+    rest: Term | None = None
 
     @classmethod
-    def number(cls, value: Coefficient) -> Leading:
-        return cls.of({FLAT: value})
+    def symbol(cls) -> Leading:
+        """The depth itself."""
+        return cls(Fraction(1), (Fraction(1), Fraction(0)))
 
-    @property
-    def leading(self) -> tuple[Powers, Coefficient]:
-        """The first term, 0 where there is none; raises :class:`Hidden` where it is not known."""
-        if not self.terms and self.beyond is not None:
-            raise Hidden
-        return self.terms[0] if self.terms else (FLAT, Fraction(0))
+    def _rest(self, powers: Powers = FLAT, times: Coefficient = 1) -> Term | None:
+        """The rest times a coefficient and powers."""
+        return self.rest and (_times(self.rest[0], powers), self.rest[1] * times)
 
     def __add__(self, other: Leading) -> Leading:
-        total = dict(self.terms)
-        for powers, c in other.terms:
-            before: Coefficient = total.get(powers, Fraction(0))
-            null = abs(float(before + c)) <= CANCELS * abs(float(before))
-            total[powers] = Fraction(0) if null else before + c
-        beyond = [b for b in (self.beyond, other.beyond) if b is not None]
-        return Leading.of(total, max(beyond) if beyond else None)
+        if not self.coefficient or not other.coefficient:
+            return self if self.coefficient else other
+        large, small = (self, other) if self.powers > other.powers else (other, self)
+        if large.powers > small.powers:
+            behind = _times(small.powers, large.powers, -1), small.coefficient / large.coefficient
+            return replace(large, rest=_next(large.rest, behind))
+        total = large.coefficient + small.coefficient
+        if abs(float(total)) <= CANCELS * abs(float(large.coefficient)):
+            if total or isinstance(total, float) or large.rest or small.rest:
+                raise Hidden
+            return Leading(Fraction(0))
+        rests = (term._rest(times=term.coefficient / total) for term in (large, small))
+        return Leading(total, large.powers, _next(*rests))
 
     def __sub__(self, other: Leading) -> Leading:
-        return self + other * Leading.number(Fraction(-1))
+        return self + other * Leading(Fraction(-1))
 
     def __mul__(self, other: Leading) -> Leading:
-        total = Leading(())
-        for powers, c in self.terms:
-            beyond = None if other.beyond is None else _times(powers, other.beyond)
-            total += Leading.of({_times(powers, p): c * by for p, by in other.terms}, beyond)
-        largest = other.terms[0][0] if other.terms else other.beyond
-        if self.beyond is None or largest is None:
-            return total
-        return total + Leading((), _times(self.beyond, largest))
+        if not self.coefficient or not other.coefficient:
+            return Leading(Fraction(0))
+        powers, rest = _times(self.powers, other.powers), _next(self.rest, other.rest)
+        return Leading(self.coefficient * other.coefficient, powers, rest)
 
     def __truediv__(self, other: Leading) -> Leading:
         return self * other ** Fraction(-1)
 
     def __pow__(self, exponent: Fraction) -> Leading:
-        """By the binomial series around the leading term; of one term exactly."""
-        powers, leading = self.leading
-        if not leading:
+        if not self.coefficient:
             if exponent <= 0:
                 raise ZeroDivisionError
             return self
-        if leading < 0 and exponent.denominator != 1:
+        if self.coefficient < 0 and exponent.denominator != 1:
             raise ValueError("a root of what is negative")
-        first = Fraction(1) if leading == 1 else leading**exponent
-        binomial = [Fraction(1)]
-        for order in range(KEPT):
-            binomial.append(binomial[-1] * (exponent - order) / (order + 1))
-        return self._around(binomial) * Leading.of({_times(FLAT, powers, exponent): first})
-
-    def _around(self, coefficients: Iterable[Coefficient]) -> Leading:
-        """Σ aₖ xᵏ, where the series is its leading term times 1 + x."""
-        powers, leading = self.leading
-        over = Leading.of({_times(FLAT, powers, -1): 1 / leading})
-        small = over * Leading(self.terms[1:], self.beyond)
-        total, factor = Leading(()), Leading.number(Fraction(1))
-        for coefficient in coefficients:
-            total, factor = total + factor * Leading.number(coefficient), factor * small
-        return total + Leading((), factor.terms[0][0] if factor.terms else factor.beyond)
+        first = Fraction(1) if self.coefficient == 1 else self.coefficient**exponent
+        rest = self._rest(times=exponent) if exponent else None
+        return Leading(first, _times(FLAT, self.powers, exponent), rest)
 
     def logarithm(self) -> Leading:
-        (power, of_logarithm), leading = self.leading
-        constant = Fraction(0) if leading == 1 else math.log(leading)  # raises where it has none
-        if of_logarithm:
+        """Raises ``ValueError`` where it has none."""
+        (power, of_logarithm), constant = self.powers, math.log(self.coefficient)
+        if of_logarithm or (self.rest and not power and not constant):
             raise Hidden
-        terms = [Fraction((-1) ** (order + 1), order) for order in range(1, KEPT + 1)]
-        return self._around([constant, *terms]) + Leading.of({LOGARITHM: power})
+        if not power:
+            return Leading(constant or Fraction(0), rest=self._rest(times=1 / (constant or 1)))
+        # log(c N^a (1 + r)) = a log N + log c + r
+        over = Leading(Fraction(1), LOGARITHM) ** Fraction(-1)
+        behind = (over.powers, constant / power) if constant else None
+        return Leading(power, LOGARITHM, _next(behind, self._rest(over.powers, 1 / power)))
 
     def __abs__(self) -> Leading:
-        return Leading(()) - self if self.leading[1] < 0 else self
+        return Leading(Fraction(0)) - self if self.coefficient < 0 else self
 
-    def __gt__(self, other: Leading) -> bool:
-        return (self - other).leading[1] > 0
+    @property
+    def place(self) -> tuple[Coefficient, ...]:
+        """Sorts by the value at great depth."""
+        powers, behind = self.rest or (FLAT, 0)
+        terms = ((self.powers, self.coefficient), (powers, behind * self.coefficient))
+        signed = ((p, c, (c > 0) - (c < 0)) for p, c in terms)
+        return tuple(x for p, c, sign in signed for x in (sign, sign * p[0], sign * p[1], c))
+
+    def of(self, inner: Leading) -> Leading:
+        """This term, which has no logarithm, with another one in place of its symbol."""
+        term, rest = inner ** self.powers[0] * Leading(self.coefficient), None
+        if self.rest is not None:
+            behind = inner ** self.rest[0][0]
+            rest = behind.powers, behind.coefficient * self.rest[1]
+        return replace(term, rest=_next(term.rest, rest))
 
 
 class _Expanded(OperatorAlgebra[Leading]):
@@ -141,17 +138,17 @@ class _Expanded(OperatorAlgebra[Leading]):
         self.variable = variable
 
     def number(self, value: Fraction) -> Leading:
-        return Leading.number(value)
+        return Leading(value)
 
     def name(self, name: str) -> Leading:
-        return Leading.of({LINEAR: 1}) if name == self.variable else Leading.number(FIXED)
+        return Leading.symbol() if name == self.variable else Leading(FIXED)
 
     def power(self, base: Leading, exponent: Fraction) -> Leading:
         return base**exponent
 
     def call(self, function: str, arguments: tuple[Leading, ...]) -> Leading:
         if function in ("max", "min"):
-            return max(arguments) if function == "max" else min(arguments)
+            return (max if function == "max" else min)(arguments, key=lambda a: a.place)
         (inner,) = arguments
         if function == "log":
             return inner.logarithm()
@@ -159,18 +156,13 @@ class _Expanded(OperatorAlgebra[Leading]):
 
 
 def expanded(root: Node, variable: str) -> Leading:
-    """The leading terms of an expression in ``variable``.
+    """The leading term of an expression in ``variable``.
 
-    Raises :class:`Hidden` where a term that decides is not known, ``ZeroDivisionError`` and
-    ``ValueError`` where the expression has no real value.
+    Raises :class:`Hidden` where it is not known, ``ZeroDivisionError`` and ``ValueError`` where
+    the expression has no real value.
     """
-    series: Leading = fold(root, _Expanded(variable))
-    return series
-
-
-# ---- the exponent of a text ----
-
-ZERO, ONE = Fraction(0), Fraction(1)
+    term: Leading = fold(root, _Expanded(variable))
+    return term
 
 
 @cache
@@ -180,7 +172,7 @@ def growth(text: str, variable: str) -> Fraction:
     Raises :class:`InputError` where there is none, or where the expression is not positive.
     """
     try:
-        powers, leading = expanded(DEPTH.parse(text).root, variable).leading
+        term = expanded(DEPTH.parse(text).root, variable)
     except ZeroDivisionError:
         raise InputError(f"{shown(text)} divides by zero") from None
     except ValueError:
@@ -190,93 +182,20 @@ def growth(text: str, variable: str) -> Fraction:
             f"the growth of {shown(text)} is not seen, because its leading terms in {variable} "
             "cancel; write it without the difference"
         ) from None
-    if leading <= 0:
+    if term.coefficient <= 0:
         raise InputError(f"{shown(text)} is not positive in depth: {variable} grows")
-    return powers[0]
-
-
-# ---- sizes at every layer ----
-
-
-@dataclass(frozen=True)
-class Power:
-    """A piecewise linear exponent: its values at the nodes (t, e), t from 0 to 1."""
-
-    nodes: tuple[tuple[Fraction, Fraction], ...]
-
-    @classmethod
-    def of(cls, depth: Fraction | int = 0, index: Fraction | int = 0) -> Power:
-        """The exponent of :math:`N^{depth} l^{index}`."""
-        if not depth and not index:
-            return CONSTANT
-        return cls(((ZERO, Fraction(depth)), (ONE, Fraction(depth) + index)))
-
-    def at(self, t: Fraction) -> Fraction:
-        for (a, low), (b, high) in itertools.pairwise(self.nodes):
-            if a <= t <= b:
-                return low if low == high or a == t else low + (high - low) * (t - a) / (b - a)
-        raise ValueError(f"{t} is not from 0 to 1")
-
-    def __mul__(self, other: Power) -> Power:
-        if self is CONSTANT or other is CONSTANT:
-            return self if other is CONSTANT else other
-        return Power(tuple((t, self.at(t) + other.at(t)) for t in self._places(other)))
-
-    def __pow__(self, exponent: Fraction | int) -> Power:
-        if self is CONSTANT or exponent == 1:
-            return self
-        return Power(tuple((t, e * exponent) for t, e in self.nodes)) if exponent else CONSTANT
-
-    def __add__(self, other: Power) -> Power:
-        """The sum of two sizes, which the larger decides at every t."""
-        if self is other:
-            return self
-        places = self._places(other)
-        for a, b in itertools.pairwise(tuple(places)):
-            before, after = self.at(a) - other.at(a), self.at(b) - other.at(b)
-            if before * after < 0:
-                places.append(a + (b - a) * before / (before - after))
-        return Power(tuple((t, max(self.at(t), other.at(t))) for t in sorted(places)))
-
-    def _places(self, other: Power) -> list[Fraction]:
-        return sorted({t for t, _ in (*self.nodes, *other.nodes)})
-
-    def summed(self) -> Power:
-        """The sum over the layers up to l, as a size at l."""
-        terms = (self * Power.of(index=1)).nodes
-        nodes = [terms[0]]
-        for (a, low), (b, high) in itertools.pairwise(terms):
-            most = nodes[-1][1]
-            if high > most > low:  # the sum goes on growing inside this piece
-                nodes.append((a + (b - a) * (most - low) / (high - low), most))
-            nodes.append((b, max(most, high)))
-        return Power(tuple(nodes))
-
-    def total(self, last: Fraction) -> Fraction:
-        """The exponent of the sum over :math:`N^{last}` layers."""
-        return (self * Power.of(index=1)).largest(last)
-
-    def largest(self, last: Fraction = ONE) -> Fraction:
-        """The largest exponent of any layer up to :math:`N^{last}`."""
-        return max(self.at(last), *(e for t, e in self.nodes if t <= last))
-
-    def __str__(self) -> str:
-        return ", ".join(f"N^({e}) at l = N^({t})" for t, e in self.nodes)
-
-
-CONSTANT = Power(((ZERO, ZERO), (ONE, ZERO)))
+    return term.powers[0]
 
 
 @cache
-def size_of(text: str, depth: str) -> Power | None:
-    """The size of a scheme's text as one depth grows; None where it is 0.
+def size_of(text: str, depth: str) -> Monomial | None:
+    """The size of a scheme's text in one depth and the layer's index l; None where it is 0.
 
-    A text in the layer's index l is a monomial; ``ValueError`` is raised where it is none.
+    A text in l is a monomial; ``ValueError`` is raised where it is none.
     """
     expression = INDEXED.parse(text)
     if text == "0":
         return None
     if "l" not in expression.names:
-        return Power.of(growth(text, depth))
-    size = read(expression.root, {})
-    return Power.of(size.exponent(depth), size.exponent("l"))
+        return Monomial.of(depth) ** growth(text, depth)
+    return read(expression.root, {}).without_number

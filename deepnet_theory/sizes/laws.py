@@ -19,11 +19,12 @@ from functools import cache
 from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
-from deepnet_theory.definitions.sublayer import Norm, Role, Sublayer
-from deepnet_theory.sizes.growth import LINEAR, Hidden, Leading
+from deepnet_theory.definitions.sublayer import MATRICES, Norm, Role, Sublayer
+from deepnet_theory.sizes.growth import Hidden, Leading
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
+DEPTHS = ("N", "M")
 
 # ---- a branch ----
 
@@ -153,7 +154,7 @@ def no_one_gain(sublayer: Sublayer) -> Refusal:
 # ---- a residual equation ----
 
 
-_NUMBER_ONE = Leading.number(Fraction(1))
+_NUMBER_ONE = Leading(Fraction(1))
 
 
 def leading(number: Leading) -> Monomial:
@@ -162,10 +163,9 @@ def leading(number: Leading) -> Monomial:
     ``(1 - 1/alpha)`` and ``alpha*(1 + alpha**2)**(-1/2)`` are no monomials, and what they differ
     by from 1 decides what S of them multiply the stream by.
     """
-    powers, coefficient = number.leading
-    if isinstance(coefficient, float):
-        raise ValueError(f"{coefficient} is no rational number")
-    return Monomial.number(coefficient) * ALPHA ** powers[0]
+    if isinstance(number.coefficient, float):
+        raise ValueError(f"{number.coefficient} is no rational number")
+    return Monomial.number(number.coefficient) * ALPHA ** number.powers[0]
 
 
 @dataclass(frozen=True)
@@ -220,11 +220,11 @@ class _Residual:
         self.starts: dict[str, Monomial] = {}  # of what is learnt
 
     def number(self, value: Fraction) -> Signal:
-        return Signal(number=Leading.number(value))
+        return Signal(number=Leading(value))
 
     def name(self, name: str) -> Signal:
         if name == "alpha":
-            return Signal(number=Leading.of({LINEAR: Fraction(1)}))
+            return Signal(number=Leading.symbol())
         return Signal(path=_NUMBER_ONE)
 
     def add(self, left: Signal, right: Signal) -> Signal:
@@ -331,6 +331,31 @@ class Law:
     def normalised(self) -> bool:
         """Whether every sublayer ends in a norm, so that the stream keeps its size."""
         return self.multiplied is None
+
+    def at(self, size: Monomial, gains: Mapping[str, Monomial]) -> Monomial | None:
+        """A size of this law at gains; None where a factor is 0, which ``gains`` leave out."""
+        return size.put(gains) if size.symbols <= gains.keys() else None
+
+    def response(
+        self, parameter: str, gains: Mapping[str, Monomial], depth: str
+    ) -> Monomial | None:
+        """What the output changes by with a parameter, None where no path carries a change.
+
+        Of several the one that grows fastest in the part's own depth, then in the other.
+        """
+        paths = (self.at(path, gains) for path in self.responses.get(parameter, ()))
+        order = sorted(DEPTHS, key=lambda symbol: symbol != depth)
+        return max(
+            (path for path in paths if path is not None),
+            key=lambda path: [path.exponent(symbol) for symbol in order],
+            default=None,
+        )
+
+    def initial(self, parameter: str, role: Role, gains: Mapping[str, Monomial]) -> Monomial | None:
+        """The size of a parameter at initialisation, None where its gain is 0."""
+        if role in MATRICES:
+            return gains.get(parameter)
+        return self.starts.get(parameter, ONE).put(gains)
 
     @property
     def keeps_stream(self) -> bool:

@@ -8,35 +8,33 @@ branch adds, so that a change made at layer l arrives relative to :math:`X_l`. T
 γ the response of a sublayer's output to a parameter. The constants are texts in the depth and the
 layer's index; the laws are the rule's.
 
+At layer :math:`l = N^t` every size is a power of N whose exponent is linear in t between the nodes,
+where another term of the stream's sum takes the lead. A sum over layers is the largest term:
+
+.. math:: \sum_{k \le N^t} N^{e(k)} \sim N^{\max_{s \le t} (e(s) + s)}.
+
 Source: derived here.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
+from itertools import combinations
 
 from deepnet_theory.definitions.expression import INDEXED
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.rule import RuleEntry
-from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
+from deepnet_theory.definitions.sublayer import STEPPED, Role
 from deepnet_theory.sizes import table, update
-from deepnet_theory.sizes.growth import (
-    CONSTANT,
-    LINEAR,
-    ONE,
-    ZERO,
-    Leading,
-    Power,
-    expanded,
-    size_of,
-)
+from deepnet_theory.sizes.growth import FLAT, expanded, size_of
 from deepnet_theory.sizes.laws import Law
-from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.monomial import ONE, Monomial
+
+ZERO = Fraction(0)
 
 
 def most(values: Iterable[Fraction | None]) -> Fraction | None:
@@ -44,69 +42,53 @@ def most(values: Iterable[Fraction | None]) -> Fraction | None:
 
 
 @dataclass(frozen=True)
-class Branch:
-    """A sublayer at constants: the sizes of α and of its gains, None where one is 0, and rates."""
+class SublayerSizes:
+    """A sublayer at constants: its α, the sizes of α and of its gains that are not 0, its rates."""
 
     law: Law
     alpha: str
-    sizes: Mapping[str, Power | None]
-    rates: Mapping[Role, Power]
+    sizes: Mapping[str, Monomial]
+    rates: Mapping[Role, Monomial]
 
     @classmethod
-    def at(cls, law: Law, depth: str, entry: RuleEntry, rates: Mapping[Role, str]) -> Branch:
-        """One at texts of its constants, in the depth and the layer's index."""
+    def at(cls, law: Law, depth: str, entry: RuleEntry, rates: Mapping[Role, str]) -> SublayerSizes:
+        """The sizes at texts of the constants, in the depth and the layer's index."""
         texts = {m.name: entry.gain(m) for m in law.sublayer.matrices} | {"alpha": entry.alpha}
-        sizes = {name: size_of(text, depth) for name, text in texts.items()}
+        sizes = ((name, size_of(text, depth)) for name, text in texts.items())
         by_role = {role: positive(rates.get(role, "1"), depth) for role in Role}
-        return cls(law, entry.alpha, sizes, by_role)
+        return cls(law, entry.alpha, {name: s for name, s in sizes if s is not None}, by_role)
 
 
 @dataclass(frozen=True)
-class InLayers:
-    """A parameter that has a gradient: G, the update's size, and its own, None where it is 0.
+class Change:
+    """The change of the output through a parameter, summed over the layers, as an exponent.
 
-    ``layers`` is the exponent of how many layers there are.
+    ``relative`` is the exponent of the parameter's update over itself, None where it starts at 0.
     """
 
-    branch: Branch
+    sublayer: str
     name: str
     role: Role
-    gradient: Power
-    update: Power
-    start: Power | None
-    layers: Fraction
-
-    @property
-    def sublayer(self) -> str:
-        return self.branch.law.sublayer.name
-
-    @property
-    def total(self) -> Fraction:
-        """The exponent of the change of the output through it, summed over the layers."""
-        return (self.gradient * self.update).total(self.layers)
-
-    @property
-    def relative(self) -> Fraction | None:
-        """The exponent of its update over itself, None where it starts at 0."""
-        return None if self.start is None else (self.update * self.start**-1).largest(self.layers)
+    total: Fraction
+    relative: Fraction | None
 
 
 @dataclass(frozen=True)
 class Layers:
     """:math:`N^{count}` layers of a part, alike in their equation, judged at the part's own output.
 
-    ``depth`` is what grows. ``fed`` is the stream that a branch without a norm is fed with, where
-    that is not X. Raises :class:`Refusal` where the stream explodes or vanishes.
+    ``depth`` is what grows. ``fed_by_stream`` says whether a branch without a norm is fed with X or
+    with a value of size 1. Raises :class:`Refusal` where the stream explodes or vanishes.
     """
 
     part: str
     depth: str
-    branches: tuple[Branch, ...]
+    branches: tuple[SublayerSizes, ...]
     law: update.Update
     where: Placement
-    embedding: Power = CONSTANT
-    count: Fraction = ONE
-    fed: Power | None = None
+    embedding: Monomial = ONE
+    count: Fraction = Fraction(1)
+    fed_by_stream: bool = True
 
     def __post_init__(self) -> None:
         _ = self.drift
@@ -114,48 +96,64 @@ class Layers:
     @cached_property
     def drift(self) -> Fraction:
         """The power of l in what the layers multiply the stream by."""
-        return sum((drift(b.law, b.alpha, self.depth, self.where) for b in self.branches), ZERO)
-
-    def size(self, branch: Branch, monomial: Monomial, stream: Power | None = None) -> Power | None:
-        """The size of a law's monomial at the constants; None where a factor is 0."""
-        total = CONSTANT
-        for base, power in monomial.items:
-            if base.isdigit():
-                continue
-            factor = (stream or CONSTANT) if base == "stream" else branch.sizes[base]
-            if factor is None:
-                return None
-            total = total * factor**power
-        return total
+        return sum((drift(b, self.depth, self.where) for b in self.branches), ZERO)
 
     @property
     def normalised(self) -> bool:
         return any(branch.law.normalised for branch in self.branches)
 
+    def _power(self, exponent: Fraction) -> Monomial:
+        return Monomial.of(self.depth) ** exponent
+
+    def _gains(self, branch: SublayerSizes, t: Fraction, stream: Fraction) -> dict[str, Monomial]:
+        """α and the gains at layer :math:`N^t`, and a stream of size :math:`N^{stream}`."""
+        at = {name: s.put({"l": self._power(t)}) for name, s in branch.sizes.items()}
+        return at | {"stream": self._power(stream)}
+
     @cached_property
-    def stream(self) -> Power:
-        """X at layer l."""
-        if self.normalised:
-            return CONSTANT
-        # independent branches add in squares, and a growing stream divides all that comes later:
-        # under pre-LN of gain 1 the l-th sublayer's share falls as 1/sqrt(l)
-        shrunk = Power.of(index=self.drift)
-        squared = self.embedding**2
+    def nodes(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """Pairs (t, x): at layer :math:`N^t` the stream X is :math:`N^x`."""
+        shrunk = Monomial.of("l") ** self.drift
+        alone, start = self.embedding * shrunk, self.embedding.exponent(self.depth)
+        # X², but for what shrinks it, as terms N^a l^b. Independent branches add in squares, and a
+        # growing stream divides all that comes later: under pre-LN of gain 1 the l-th sublayer's
+        # share falls as 1/sqrt(l)
+        terms = {(2 * start, ZERO)}
         for branch in self.branches:
-            added = self.size(branch, branch.law.added, self.embedding * shrunk)
-            if added is not None:
-                squared = squared + ((added * shrunk**-1) ** 2).summed()
-        return squared ** Fraction(1, 2) * shrunk
+            size = branch.law.at(branch.law.added, {**branch.sizes, "stream": alone})
+            if size is not None:
+                a, b = (2 * (size / shrunk).exponent(symbol) for symbol in (self.depth, "l"))
+                terms |= {(a, ZERO), (a, b + 1)}
+        if self.normalised:
+            terms = {(ZERO, ZERO)}
+        crossed = {(a - c) / (d - b) for (a, b), (c, d) in combinations(terms, 2) if b != d}
+        places = {ZERO, self.count, *(t for t in crossed if 0 < t < self.count)}
+        return tuple(
+            (t, max(a + b * t for a, b in terms) / 2 + self.drift * t) for t in sorted(places)
+        )
 
     @property
     def grown(self) -> Fraction:
         """The exponent of the stream at the last layer, against its start."""
-        return self.stream.at(self.count) - self.stream.at(ZERO)
+        return self.nodes[-1][1] - self.nodes[0][1]
 
-    def weights(self, power: int, stream: Power | None = None) -> Fraction | None:
-        """The exponent of the sum of r^power over the sublayers."""
-        sizes = (self.size(b, b.law.weight, stream or self.stream) for b in self.branches)
-        return most(None if size is None else (size**power).total(self.count) for size in sizes)
+    def weight(
+        self, branch: SublayerSizes, embedded: bool = False
+    ) -> Iterator[tuple[Fraction, Fraction]]:
+        """Pairs (t, r): the branch weight at layer N^t is N^r, none where a factor is 0.
+
+        The stream is X, or of the embedding's size.
+        """
+        start = self.embedding.exponent(self.depth)
+        for t, x in self.nodes:
+            gains = self._gains(branch, t, start if embedded else x)
+            if (weight := branch.law.at(branch.law.weight, gains)) is not None:
+                yield t, weight.exponent(self.depth)
+
+    def weights(self, power: int, embedded: bool = False) -> Fraction | None:
+        """The exponent of the sum of r^power, None where no branch adds anything."""
+        weights = ((t, r) for branch in self.branches for t, r in self.weight(branch, embedded))
+        return most(t + power * r for t, r in weights)
 
     @property
     def aligned(self) -> Fraction | None:
@@ -168,30 +166,27 @@ class Layers:
         return self.weights(2)
 
     @cached_property
-    def moved(self) -> tuple[InLayers, ...]:
+    def moved(self) -> tuple[Change, ...]:
         """Every parameter that has a gradient."""
-        steps = []
-        normed = self.where.final_norm or self.where.normalises_sum
-        end = CONSTANT if normed else Power.of(self.stream.at(self.count))
-        for branch in self.branches:
-            for name, role in table.parameters(branch.law):
-                paths = branch.law.responses.get(name, ())
-                sizes = [self.size(branch, path, self.fed or self.stream) for path in paths]
-                if not (reached := [size for size in sizes if size is not None]):
-                    continue
-                gradient = reduce(operator.add, reached) * self.stream**-1 * end
-                start = self._start(branch, name, role)
-                change = self.law.stepped(gradient, start, branch.rates[role])
-                steps.append(InLayers(branch, name, role, gradient, change, start, self.count))
-        return tuple(steps)
+        parameters = ((b, *known) for b in self.branches for known in table.parameters(b.law))
+        changes = (self._change(*parameter) for parameter in parameters)
+        return tuple(change for change in changes if change is not None)
 
-    def _start(self, branch: Branch, name: str, role: Role) -> Power | None:
-        """The size of a parameter at initialisation, None where it is 0."""
-        if role in table.STARTS_AT_ZERO:
-            return None
-        if name in branch.law.starts:
-            return self.size(branch, branch.law.starts[name])
-        return branch.sizes[name] if role in MATRICES else CONSTANT
+    def _change(self, branch: SublayerSizes, name: str, role: Role) -> Change | None:
+        normed, totals, relative = self.where.final_norm or self.where.normalises_sum, [], []
+        for t, x in self.nodes:
+            gains = self._gains(branch, t, x if self.fed_by_stream else ZERO)
+            response = branch.law.response(name, gains, self.depth)
+            if response is None:
+                return None
+            gradient = response * self._power((0 if normed else self.nodes[-1][1]) - x)
+            start = branch.law.initial(name, role, gains)
+            start = None if role in table.STARTS_AT_ZERO else start
+            rate = branch.rates[role].put({"l": self._power(t)})
+            change = self.law.stepped(gradient, start, rate)
+            totals.append(t + (gradient * change).exponent(self.depth))
+            relative += [] if start is None else [(change / start).exponent(self.depth)]
+        return Change(branch.law.sublayer.name, name, role, max(totals), most(relative))
 
     def share(self, roles: frozenset[Role]) -> Fraction:
         """The exponent of the change through all parameters of some roles."""
@@ -203,7 +198,7 @@ class Layers:
         return self.share(STEPPED["matrices"])
 
     @property
-    def growing(self) -> tuple[InLayers, ...]:
+    def growing(self) -> tuple[Change, ...]:
         """The parameters whose share of the change grows with depth."""
         return tuple(m for m in self.moved if m.total > 0)
 
@@ -223,7 +218,7 @@ class Layers:
             )
 
 
-def positive(text: str, depth: str, called: str = "") -> Power:
+def positive(text: str, depth: str, called: str = "") -> Monomial:
     """The size of a text that is not 0; a refusal begins with what it is ``called``."""
     try:
         if (size := size_of(text, depth)) is not None:
@@ -233,26 +228,25 @@ def positive(text: str, depth: str, called: str = "") -> Power:
     raise InputError(f"{called}{text!r} is not positive in depth: {depth} grows")
 
 
-def drift(branch: Law, alpha: str, depth: str, where: Placement) -> Fraction:
+def drift(branch: SublayerSizes, depth: str, where: Placement) -> Fraction:
     """The exponent in l of the product of what a sublayer multiplies the stream by.
 
     S factors of 1 + c/l or closer to 1 have a power of l or a number as their product.
     """
-    if branch.keeps_stream:
+    if branch.law.keeps_stream:
         return ZERO
-    assert branch.multiplied is not None
-    expression = INDEXED.parse(alpha)
+    assert branch.law.multiplied is not None
+    expression = INDEXED.parse(branch.alpha)
     symbol = "l" if "l" in expression.names else depth
-    scalar, excess = expanded(expression.root, symbol), Leading.number(-ONE)
-    for powers, coefficient in branch.multiplied.terms:
-        excess = excess + scalar ** powers[0] * Leading.number(coefficient)
-    (powers, c), inverse = excess.leading, (-LINEAR[0], ZERO)
-    if not c or powers < inverse:
-        return ZERO
-    if powers == inverse:
-        return Fraction(c).limit_denominator(10**6) if symbol == "l" else ZERO
+    times = branch.law.multiplied.of(expanded(expression.root, symbol))
+    inverse = Fraction(-1), ZERO
+    powers, c = times.rest or (inverse, ZERO)
+    if times.powers == FLAT and times.coefficient == 1 and powers <= inverse:
+        grows = symbol == "l" and powers == inverse
+        return Fraction(c).limit_denominator(10**6) if grows else ZERO
+    larger = (times.powers, times.coefficient, c) > (FLAT, 1, 0)
     raise Refusal(
         f"a sublayer of {where.name!r}, {where.equation}, multiplies the stream by a number at "
-        f"alpha = {alpha} that no norm takes back: the stream "
-        f"{'explodes' if c > 0 else 'vanishes'} with depth; the coefficient of x must be 1"
+        f"alpha = {branch.alpha} that no norm takes back: the stream "
+        f"{'explodes' if larger else 'vanishes'} with depth; the coefficient of x must be 1"
     )

@@ -415,7 +415,7 @@ class _Problem:
             return None
         assert kind.law.multiplied is not None
         times = laws.leading(kind.law.multiplied).put({"alpha": kind.alpha})
-        if times == ONE and len(kind.law.multiplied.terms) == 1:
+        if times == ONE and kind.law.multiplied.rest is None:
             return None
         growth = times.exponent(balanced.part.depth)
         explodes = growth > 0 or (growth == 0 and not times.symbols and times.at() > 1)

@@ -17,12 +17,12 @@ from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, Rule, Rul
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import MATRICES, ROUTER, Role, role_name
 from deepnet_theory.sizes import laws, update
+from deepnet_theory.sizes.laws import DEPTHS
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.rule import Balanced, DerivedRule, Kind, solve_rule, written
 from deepnet_theory.sizes.update import UpdateSize
 
 STABLE, LAZY, UNSTABLE = "stable", "lazy", "unstable"
-DEPTHS = ("N", "M")
 
 Shape = tuple[Monomial, Monomial]
 Known = tuple[str, str, str]  # part, sublayer and parameter
@@ -261,12 +261,12 @@ class Table:
         degrees = self.rule.update
         kind = part.kind_of(law.sublayer.name)
         gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
-        size = gains[name] if place.is_matrix else law.starts.get(name, ONE).put(gains)
+        size = law.initial(name, role, gains)
+        assert size is not None
         start = None if place.starts_at_zero else size
         kappa = kind.rate if role is Role.SCALED else ONE
         gradient = moved = share = None
-        if paths := [path.put(gains) for path in law.responses.get(name, ())]:
-            response = largest(paths, part.part.depth)
+        if response := law.response(name, gains, part.part.depth):
             gradient = response * law.reached(name)
             moved = degrees.stepped(gradient, start, part.eta * kappa)
             count = part.count
@@ -299,12 +299,6 @@ def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:
     for name in (*laws.OF_NORMS, *law.starts):
         if name in law.responses:
             yield name, laws.PLACED[name]
-
-
-def largest(sizes: list[Monomial], depth: str) -> Monomial:
-    """The size that grows fastest in the part's own depth, then in the other."""
-    others = [d for d in DEPTHS if d != depth]
-    return max(sizes, key=lambda size: [size.exponent(d) for d in (depth, *others)])
 
 
 def falling(

@@ -33,7 +33,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
 
 from deepnet_theory.definitions.expression import (
     MAX_EXPONENT,
@@ -48,9 +47,6 @@ from deepnet_theory.definitions.optimizer import Optimizer, above_floors, sign, 
 from deepnet_theory.definitions.outcome import Refusal, shown
 from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS, SHAPES
 from deepnet_theory.sizes.monomial import ONE, Monomial
-
-if TYPE_CHECKING:
-    from deepnet_theory.sizes.growth import Power as InLayers
 
 FULL, NONE = ALIGNMENTS
 LOW_RANK, FULL_RANK = RANKS
@@ -388,9 +384,6 @@ def _words(degree: Monomial) -> str:
     return " ".join(f"{name}^{degree.exponent(name)}" for name in ("eta", "g", "theta"))
 
 
-S = TypeVar("S", Monomial, "InLayers")  # sizes, of all layers alike or of each
-
-
 @dataclass(frozen=True)
 class Update:
     """p and q of an update.
@@ -403,7 +396,7 @@ class Update:
     q: Fraction
     descent: frozenset[int]
 
-    def stepped(self, gradient: S, size: S | None, rate: S) -> S:
+    def stepped(self, gradient: Monomial, size: Monomial | None, rate: Monomial) -> Monomial:
         r"""What one update does to a parameter, :math:`\gamma^p\,|\theta|^q\,\kappa`.
 
         A ``size`` of None is a parameter at 0, which libraries step by degree 0 in it.

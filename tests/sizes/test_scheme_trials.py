@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer
@@ -81,6 +82,25 @@ def test_a_stream_adds_the_squares_of_what_its_branches_add(shrinks):
     (found,) = trials(made("x + branch(norm(x))/alpha", f"N**({shrinks})"), optimizer("adam"))
     assert found.grown == Fraction(1, 2) - shrinks
     assert (found.aligned, found.independent) == (Fraction(1, 2), 0)
+
+
+@pytest.mark.parametrize("p", ["0", "1/2", "2"])  # a sum of 1/l at 1 is a logarithm
+@pytest.mark.parametrize(
+    ("a", "b"), [("1/8", "0"), ("0", "1/4"), ("1/4", "-1"), ("1", "-1"), ("1/4", "1/8")]
+)
+def test_the_exponents_are_the_slopes_of_the_sums(a, b, p):
+    """X² = 1 + Σ b², and Σ (b/X)^(1+p): at p > 1 layers within the stack decide."""
+
+    def sums(depth):
+        layer = np.arange(1.0, depth + 1)
+        added = float(depth) ** -float(Fraction(a)) * layer ** -float(Fraction(b))
+        stream = np.sqrt(1 + np.cumsum(added**2))
+        return np.array([stream[-1], np.sum((added / stream) ** float(1 + Fraction(p)))])
+
+    by = custom_optimizer(f"-eta*sign(g)*abs(g)**({p})")
+    (found,) = trials(made("x + branch(norm(x))/alpha", f"N**({a})*l**({b})"), by)
+    slopes = np.log(sums(2**22) / sums(2**18)) / np.log(2**4)
+    assert [float(found.grown), float(found.first)] == pytest.approx(list(slopes), abs=0.05)
 
 
 REFUSED = (
