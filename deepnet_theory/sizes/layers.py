@@ -60,7 +60,7 @@ class SublayerSizes:
 
 
 @dataclass(frozen=True)
-class Change:
+class OutputChange:
     """The change of the output through a parameter, summed over the layers, as an exponent.
 
     ``relative`` is the exponent of the parameter's update over itself, None where it starts at 0.
@@ -166,13 +166,13 @@ class Layers:
         return self.weights(2)
 
     @cached_property
-    def moved(self) -> tuple[Change, ...]:
+    def moved(self) -> tuple[OutputChange, ...]:
         """Every parameter that has a gradient."""
         parameters = ((b, *known) for b in self.branches for known in table.parameters(b.law))
         changes = (self._change(*parameter) for parameter in parameters)
         return tuple(change for change in changes if change is not None)
 
-    def _change(self, branch: SublayerSizes, name: str, role: Role) -> Change | None:
+    def _change(self, branch: SublayerSizes, name: str, role: Role) -> OutputChange | None:
         normed, totals, relative = self.where.final_norm or self.where.normalises_sum, [], []
         for t, x in self.nodes:
             gains = self._gains(branch, t, x if self.fed_by_stream else ZERO)
@@ -186,7 +186,7 @@ class Layers:
             change = self.law.stepped(gradient, start, rate)
             totals.append(t + (gradient * change).exponent(self.depth))
             relative += [] if start is None else [(change / start).exponent(self.depth)]
-        return Change(branch.law.sublayer.name, name, role, max(totals), most(relative))
+        return OutputChange(branch.law.sublayer.name, name, role, max(totals), most(relative))
 
     def share(self, roles: frozenset[Role]) -> Fraction:
         """The exponent of the change through all parameters of some roles."""
@@ -198,7 +198,7 @@ class Layers:
         return self.share(STEPPED["matrices"])
 
     @property
-    def growing(self) -> tuple[Change, ...]:
+    def growing(self) -> tuple[OutputChange, ...]:
         """The parameters whose share of the change grows with depth."""
         return tuple(m for m in self.moved if m.total > 0)
 
