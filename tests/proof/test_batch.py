@@ -10,7 +10,7 @@ import torch
 from sympy import sympify
 
 from deepnet_theory.cli.deriving import derive
-from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.batch import BatchDerivation
 from deepnet_theory.sizes import batch as table_room
@@ -20,11 +20,9 @@ from deepnet_theory.sizes.monomial import ONE
 
 EIGHTH = B ** Fraction(1, 8)
 UPDATES = (
-    "sgd", "adam", "lamb", "lars", "lion", "muon",
-    "-eta*sign(g)*abs(g)**(1/3)", "-eta*g*abs(g)", "-eta*g**3", "-eta*g**5",
-    "-eta*g*norm(g)", "-eta*g/norm(g)", "-eta*sign(g)*norm(g)**2", "-eta*polar(g)*norm(g)",
-    "-eta*clip(g, -rms(g), rms(g))", "-eta*clip(g/rms(g), -1, 1)", "-eta*(sign(g) + g/rms(g))",
-    "-eta*(1 + norm(theta))*g", "-eta*abs(theta)*sign(g)",
+    "sgd", "adam", "lamb", "muon", "-eta*sign(g)*abs(g)**(1/3)", "-eta*g**3", "-eta*g*norm(g)",
+    "-eta*clip(g/rms(g), -1, 1)", "-eta*(sign(g) + g/rms(g))", "-eta*(1 + norm(theta))*g",
+    "-eta*abs(theta)*sign(g)",
 )  # fmt: skip
 
 
@@ -34,11 +32,7 @@ def refuted(derivation):
 
 @pytest.mark.parametrize(
     ("update", "noise"),
-    [
-        *((update, "dominant") for update in UPDATES),
-        *((update, "none") for update in UPDATES[::4]),
-        pytest.param("muon-h", "dominant", marks=pytest.mark.slow),
-    ],
+    [*((u, "dominant") for u in UPDATES), *((u, "none") for u in UPDATES[::5])],
 )
 def test_explicit_matrices_with_noise_show_every_power(update, noise):
     derivation = derive(update, across="batch", gradient_noise=noise)
@@ -118,21 +112,20 @@ def test_the_json_has_what_programs_read():
     [
         ("adamw", lambda p, forgets: torch.optim.AdamW([p], 1.0, betas=(1 - forgets,) * 2)),
         ("rmsprop", lambda p, forgets: torch.optim.RMSprop([p], 1.0, alpha=1 - forgets)),
-        ("momentum", lambda p, forgets: torch.optim.SGD([p], 1.0, momentum=1 - forgets)),
         ("nesterov", lambda p, f: torch.optim.SGD([p], 1.0, momentum=1 - f, nesterov=True)),
     ],
 )
 def test_the_library_moves_as_far_over_the_same_samples(name, made):
     """Where 1 − β takes its factor, and the rate the one beside it, whatever the batch."""
     row = batch_rule(Selection(optimizer=name)).row("fc1")
-    samples = 0.02 + torch.randn(2000, 256, generator=torch.Generator().manual_seed(0))
+    samples = 0.02 + torch.randn(2000, 64, generator=torch.Generator().manual_seed(0))
     moved = []
     for batch in (1, 8):
-        parameter = torch.nn.Parameter(torch.zeros(256))
+        parameter = torch.nn.Parameter(torch.zeros(64))
         optimizer = made(parameter, row.memory.at(B=batch) / 400)
         optimizer.param_groups[0].update(lr=row.memory_rate.at(B=batch), weight_decay=0.0)
         at = []
-        for one in samples.reshape(-1, batch, 256).mean(1):
+        for one in samples.reshape(-1, batch, 64).mean(1):
             parameter.grad = one
             optimizer.step()
             at.append(parameter.detach().clone())
@@ -152,7 +145,7 @@ def test_noise_and_decay_settle_at_the_rms_that_is_printed(expression, update):
     """A random walk under decay, at 4 times the batch and over 4 times the steps."""
     row, rms = batch_rule(Selection(update=expression)).row("fc1"), {}
     for batch, longer in ((1, 1), (4, 1), (1, 4)):
-        draw, w, squares = np.random.default_rng(0), np.ones(6000), []
+        draw, w, squares = np.random.default_rng(0), np.ones(1500), []
         rate, share = 0.02 * row.rate.at(B=batch), 0.01 * batch / longer
         assert row.rate.at(B=batch) * row.decay.at(B=batch) == pytest.approx(batch)
         for step in range(updates := round(10 / share)):
@@ -171,7 +164,7 @@ def test_an_update_that_grows_with_the_weights_has_no_steady_size():
         assert derivation.verdict is Verdict.PROVED
 
 
-@pytest.mark.parametrize("update", ["sgd", "adam", "muon", "-eta*g*norm(g)"])
+@pytest.mark.parametrize("update", ["sgd", "adam", "-eta*g*norm(g)"])
 def test_the_curve_goes_from_one_regime_to_the_other(update):
     """Its end at small batches is the rule's own power; a point that is wrong is refuted."""
     derivation = derive(update, across="batch", curve=True)
@@ -222,24 +215,3 @@ def test_with_other_dimensions_exponents_add():
     assert data["across"] == "depth,width,batch" and "B" in data["roles"][0]["rate"]
     deep = derive("adamw", across="depth,batch", depth=24).to_dict()
     assert deep["rule"][0]["alpha_value"] and deep["batch"]["roles"]
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"across": "batch,steps"}, "unknown across 'steps'; valid are: depth, width, both, batch"),
-        ({"across": "both,depth,batch"}, "names a dimension twice"),
-        ({"across": "batch", "gradient_noise": "some"}, "valid are: dominant, none"),
-        ({"across": "width", "gradient_noise": "none"}, "without across batch"),
-        ({"across": "width", "curve": True}, "curve was given without across batch"),
-        ({"across": "batch", "depth": 8}, "depth was given without across depth"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(given, says):
-    with pytest.raises(InputError, match=says):
-        derive("adam", **given)
-
-
-def test_a_missing_law_is_refused():
-    with pytest.raises(Refusal, match="no linear response"):
-        derive("-eta*abs(g)", across="batch")

@@ -100,23 +100,41 @@ def test_the_two_factors_of_an_adapter_take_two_rates():
     table = across_("width,rank").table
     a, b = table.row("lora-a"), table.row("lora-b")
     assert a.rate == ONE / D and b.rate == ONE / Monomial.of("r") and b.init is None
-    with pytest.raises(Refusal, match="never leaves it"):
-        derive("muon-h", across="rank")
 
 
 @pytest.mark.parametrize(
-    ("across", "error", "says"),
+    ("across", "given", "says"),
     [
-        ("experts", Refusal, "no parameter of this layer grows with experts"),
-        ("depth,heads", InputError, "depth needs width"),
-        ("both,rank", InputError, "rank has no law in the depth"),
-        ("ffn,ffn", InputError, "names a dimension twice"),
-        ("hidden", InputError, "valid are: depth, width, both, batch, heads"),
+        ("depth", {"form": "weights"}, "form was given without across width"),
+        ("depth,heads", {}, "depth needs width"),
+        ("both,depth,batch", {}, "names a dimension twice"),
+        ("width", {"width": 64}, "missing: base_width$"),
+        ("both", {"width": 64, "base_width": 32}, "missing: depth, base_depth$"),
+        ("both,rank", {}, "rank has no law in the depth"),
+        ("width,heads", {"width": 64, "base_width": 32}, "width was given with across heads"),
+        ("batch", {"depth": 8}, "depth was given without across depth"),
+        ("batch", {"gradient_noise": "some"}, "valid are: dominant, none"),
+        ("width", {"gradient_noise": "none"}, "without across batch"),
+        ("width", {"curve": True}, "curve was given without across batch"),
+        ("hidden", {}, "unknown across 'hidden'; valid are: depth, width, both, batch, heads"),
     ],
 )
-def test_what_has_no_law_is_refused(across, error, says):
-    with pytest.raises(error, match=says):
-        derive("adam", across=across)
+def test_what_does_not_go_together_is_refused(across, given, says):
+    with pytest.raises(InputError, match=says):
+        derive("adam", across=across, **given)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "across", "says"),
+    [
+        ("adam", "experts", "no parameter of this layer grows with experts"),
+        ("-eta*abs(g)", "batch", "no linear response"),
+        ("muon-h", "rank", "never leaves it"),
+    ],
+)
+def test_what_has_no_law_is_refused(optimizer, across, says):
+    with pytest.raises(Refusal, match=says):
+        derive(optimizer, across=across)
 
 
 @pytest.mark.parametrize(("optimizer", "power"), [("adam", Fraction(1, 2)), ("sgd", 1)])
@@ -132,7 +150,7 @@ def test_an_expert_sees_its_share_of_a_noisy_batch(optimizer, power):
     assert noisy["query"].rate.exponent("E") == 0
 
 
-def test_numbers_are_of_the_width_alone():
-    with pytest.raises(InputError, match="width was given with across heads"):
-        across_("width,heads", width=64, base_width=32)
+def test_the_numbers_of_two_widths_leave_the_table_as_it_is():
+    table = width_table(derive("adam").selection)
+    assert derive("adam", width=64, base_width=32, across="width").table.rows == table.rows
     assert width_table(derive("adam").selection, "ffn").forced == ()

@@ -10,13 +10,13 @@ import pytest
 
 from deepnet_theory.cli.deriving import derive
 from deepnet_theory.definitions.expression import PRACTICE, UPDATE
-from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof import explicit
 from deepnet_theory.proof.width import NUMBERS, of_dimension
 from deepnet_theory.sizes import width as table_room
 from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.sizes.width import texts, width_table
+from deepnet_theory.sizes.width import texts
 
 D = Monomial.of("d")
 QUARTER = D ** Fraction(1, 4)
@@ -28,9 +28,8 @@ PROVED = (
     ("muon-h", "weights", "full"),
     ("-eta*norm(theta)*sign(g)", "forward", "full"),
     ("-eta*max(rms(theta), 1/1000)*sign(g)", "forward", "full"),  # the floor wins in the end
-    *((f"-eta*{power}", "forward", alignment) for alignment in ("full", "none") for power in (
-        "g**3/norm(g)**2", "g**5/norm(g)**4", "g**3*sqrt(norm(g))/rms(g)",
-    )),
+    ("-eta*g**3/norm(g)**2", "forward", "full"),
+    ("-eta*g**3*sqrt(norm(g))/rms(g)", "forward", "none"),
 )  # fmt: skip
 PLANTED = ("sgd", "lamb")
 
@@ -136,20 +135,6 @@ def test_a_share_that_falls_with_the_depth_is_plain_data():
     falls = {row["starved"] for row in derivation.to_dict()["roles"]} - {None}
     said = {f["says"] for f in derivation.to_dict()["measured"] if f["of"].endswith("/starved")}
     assert falls and falls <= said and json.dumps(derivation.to_dict())
-
-
-def test_what_is_asked_for_is_refused_where_it_is_incomplete():
-    for given, says in (
-        ({"depth": 4}, "depth was given without across depth"),
-        ({"width": 64}, "missing: base_width$"),
-        ({"across": "both", "width": 64, "base_width": 32}, "missing: depth, base_depth$"),
-        ({"across": "depths"}, "unknown across 'depths'; valid are: depth, width, both"),
-        ({"across": "depth", "form": "weights"}, "form was given without across width"),
-    ):
-        with pytest.raises(InputError, match=says):
-            derive("adam", **{"across": "width", **given})
-    table = width_table(Selection(optimizer="adam"))
-    assert derive("adam", width=64, base_width=32, across="width").table.rows == table.rows
 
 
 @pytest.mark.parametrize("practice", ["g/(abs(g) + 3*epsilon)", "g/sqrt(g**2 + 9*epsilon**2)"])
