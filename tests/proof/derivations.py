@@ -32,7 +32,10 @@ SELECTIONS = {
     "sgd both recommended": {"optimizer": "sgd", **BOTH, "closure": None},
     "complete post-ln": {"optimizer": "adam", "closure": "complete", **SWIGLU},
     "complete pre-ln": {"optimizer": "adamw", "placement": "pre-ln", "closure": "complete"},
-    "complete res-post-ln": {"optimizer": "sgd", "placement": "res-post-ln", "closure": "complete"},
+    "complete res-post-ln": {
+        "optimizer": "sgd", "placement": "res-post-ln", "closure": "complete",
+        "layer": "attention,ffn@2/8",
+    },
     "complete both": {"optimizer": "sgd", "closure": "complete", **BOTH},
     "learning-rate": {"optimizer": "adam", "closure": "learning-rate"},
     "unit-init": {"optimizer": "momentum", "closure": "unit-init"},

@@ -207,7 +207,7 @@ def test_a_parameter_of_zeros() -> None:
     assert floored.entry == Monomial.of(GRADIENT)  # numbers are left out
 
 
-@pytest.mark.parametrize("name", ["adam", "lamb", "muon", "rmsprop", "muon-h"])
+@pytest.mark.parametrize("name", ["adam", "lamb", "muon", "rmsprop"])
 @pytest.mark.parametrize("role", ROLES)
 def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
     of, sizes = optimizers()[name], ROLES[role]

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.optimizer import optimizers
@@ -60,6 +60,7 @@ def test_a_rule_of_ones_own_is_told_where_rho_grows():
     assert Exponents(adam, own_rule(("encoder",), "N", "1")).unstable == ""
 
 
+@settings(max_examples=30)
 @given(
     st.fractions(min_value=0, max_value=2, max_denominator=8),
     st.fractions(min_value=-2, max_value=0, max_denominator=8),

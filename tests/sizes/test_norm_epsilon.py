@@ -1,7 +1,6 @@
 """The epsilon of a norm on what falls with the depth: in rules, schemes, constants and models."""
 
 import json
-from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -9,9 +8,7 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory import apply_
-from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.runtime import build, schema
-from deepnet_theory.sizes.answer import Answer
 
 FIXED = 1e-5
 
@@ -19,20 +16,6 @@ FIXED = 1e-5
 @pytest.fixture(scope="module")
 def falling():
     return dt.derive("sgd", placement="res-post-ln", closure="complete")
-
-
-def test_the_answer_says_what_epsilon_is_multiplied_by(falling):
-    assert any("norm_epsilon" in fact.of for fact in falling.measured)
-    assert "One learning rate works at every depth" in falling.in_depth
-    assert "multiply its epsilon by (2*N)**(-2)" in falling.in_depth
-    # so does the answer where no closure is named
-    first = Answer(replace(falling.selection, closure=None), (("N", 100),))
-    assert "multiply its epsilon by (2*N)**(-2) = 2.5e-05" in first.in_depth
-
-
-def test_behind_experts_it_takes_their_number_too():
-    given = {"placement": "res-post-ln", "closure": "complete", "layer": "attention,ffn@2/8"}
-    assert dt.derive("sgd", **given).verdict is Verdict.PROVED
 
 
 def test_what_is_in_a_models_code_is_asked_for(falling):

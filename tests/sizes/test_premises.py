@@ -1,45 +1,40 @@
 """What a table in width or depth rests on is said, and another premise gives another number."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
-from deepnet_theory.cli import main
 from deepnet_theory.definitions.optimizer import custom_optimizer
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.models import step
 from deepnet_theory.proof.explicit import evaluated
+from deepnet_theory.sizes.width import width_table
 
 MUON = "-eta*polar(g)/rms(polar(g))"
 MOONLIGHT = "-eta*sqrt(max(rows(theta), columns(theta)))*polar(g)"
 
 
-def derived(capsys, *words):
-    """The exit code of derive, and its JSON by role."""
-    code = main(["derive", *words, "--format", "json"])
-    data = json.loads(capsys.readouterr().out)
-    return code, data, {row["role"]: row for row in data["roles"]}
+def few_and_many(update):
+    """The table in width where a batch has fewer tokens than the width, and at full rank."""
+    return (width_table(Selection(update=update, rank=rank)) for rank in ("low", "full"))
 
 
 @pytest.mark.parametrize(("update", "low"), [(MUON, "1/d"), (MOONLIGHT, "d**(-1/2)")])
-def test_spellings_of_one_update_at_full_rank_have_one_rate(capsys, update, low):
-    _, data, few = derived(capsys, "--update", update, "--across", "width")
-    code, told, many = derived(capsys, "--update", update, "--across", "width", "--rank", "full")
-    assert code == 0
-    assert (few["query"]["rate"], many["query"]["rate"]) == (low, "d**(-1/2)")
-    assert any("fewer tokens than the width" in line for line in data["conventions"])
-    assert any("at least as many tokens" in line for line in told["conventions"])
-    assert few["head"]["rate"] == many["head"]["rate"]  # few logits: of low rank whatever the batch
+def test_spellings_of_one_update_at_full_rank_have_one_rate(update, low):
+    few, many = few_and_many(update)
+    assert (str(few.row("query").rate), str(many.row("query").rate)) == (low, "d**(-1/2)")
+    assert any("fewer tokens than the width" in line for line in few.conventions)
+    assert any("at least as many tokens" in line for line in many.conventions)
+    assert few.row("head").rate == many.row("head").rate  # few logits: of low rank at any batch
 
 
-def test_terms_of_two_ranks_are_refused(capsys):
-    words = ("--update", "-eta*(polar(g)/rms(polar(g)) + sign(g))", "--across", "width")
-    _, _, few = derived(capsys, *words)
-    _, _, many = derived(capsys, *words, "--rank", "full")
-    assert few["query"]["rate"] == "1/d"
-    assert "of full rank to a term of low rank" in many["query"]["refused"]
-    assert main(["derive", *words, "--rank", "high"]) == 2
+def test_terms_of_two_ranks_are_refused():
+    few, many = few_and_many("-eta*(polar(g)/rms(polar(g)) + sign(g))")
+    assert str(few.row("query").rate) == "1/d"
+    assert "of full rank to a term of low rank" in many.row("query").refused
+    with pytest.raises(InputError, match="rank"):
+        Selection(optimizer="muon", rank="high")
 
 
 @pytest.mark.parametrize("update", ["-eta*g/norm(g)", "-eta*g*norm(g)**(-1)"])

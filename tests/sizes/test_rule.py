@@ -82,7 +82,7 @@ def test_the_identity_is_left_where_the_square_of_the_weight_adds_up(q, grows):
             texts_of(**select)
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(
     p=st.sampled_from(["0", "1/2", "1", "2"]),
     q=st.sampled_from(["0", "1/2", "1", "2", "3"]),
@@ -130,7 +130,7 @@ selections = st.builds(
 )
 
 
-@settings(max_examples=45)
+@settings(max_examples=25)
 @given(selections)
 def test_a_rule_is_proved_with_every_number_beside_it_or_refused_by_the_table_too(drawn):
     selection = Selection(**drawn.pop("by"), **drawn.pop("on"), **drawn)

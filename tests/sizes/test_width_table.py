@@ -39,7 +39,7 @@ def table(update: str, **settings: str) -> WidthTable:
     return width_table(Selection(update=update, placement="pre-ln"), form="weights", **settings)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(selections, st.sampled_from(ALIGNMENTS))
 def test_one_update_moves_the_logits_by_one_through_every_role_in_either_form(
     selection: Selection, alignment: str
