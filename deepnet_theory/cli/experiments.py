@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -16,11 +16,8 @@ from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.record import Option, read, taken
 from deepnet_theory.definitions.rule import COMPLETE, PUBLISHED, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, Stack
-from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import predictions, scheme_predictions
-from deepnet_theory.sizes.growth import growth
-from deepnet_theory.sizes.update import law
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.constants import Constants
@@ -63,58 +60,20 @@ def predict_update(
     .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle
 
     V, V' are what two of the L layers add, sampled as in :func:`verify`, whose parameters it takes.
-    10,000 layers cost as much as 8. Where the rule scales a norm's ε, a warning says what a fixed
-    one gives, and from what depth on it takes 5 % in each sublayer.
+    10,000 layers cost as much as 8.
 
     Source: derived here.
     """
     from deepnet_theory.laboratory import verify as laboratory
-    from deepnet_theory.laboratory.settings import depth_key, wanted_depths
+    from deepnet_theory.laboratory.settings import wanted_depths
 
     subject = subject_of(derivation, given)
     refuse(given, "with predict, which predicts the first update", "updates", "eta")
     settings, work = settings_and_work(given)
     selection, used = subject.measured()
     wanted = wanted_depths(depths, selection.the_stack)
-
-    def predicted(rule: Rule) -> Result:
-        cases = laboratory.cases_of(selection, rule, wanted, settings, subject.scheme)
-        return laboratory.predict(cases, **work)
-
-    found = predicted(used)
-    fixed = replace(used, entries=tuple(replace(e, norm_epsilon={}) for e in used.entries))
-    if fixed != used:
-        left = predicted(fixed)
-        sizes = ", ".join(
-            f"{one.mean:.4g} ({one.mean / scaled.mean:.0%}) at depth {depth_key(one.at)}"
-            for one, scaled in zip(left.points, found.points, strict=True)
-        )
-        warning = f"with the epsilon of every norm left at {EPSILON:g} it is {sizes}"
-        if lost := "; ".join(_lost(selection, used, left, found)):
-            warning += f": 5 % are lost in {lost}"
-        told = replace(found.provenance, warnings=(*found.provenance.warnings, warning))
-        found = replace(found, provenance=told)
-    return found
-
-
-def _lost(selection: Selection, rule: Rule, left: Result, scaled: Result) -> Iterator[str]:
-    r"""By sublayer, from what depth on a fixed ε of the norm behind it takes 5 % of its update.
-
-    Of the change by a matrix in a branch of variance v it leaves
-    :math:`(1 + \varepsilon/v)^{-(1 + p)/2}`, p the update's degree in g. The share that is
-    ``left`` at one depth gives ε/v there, and v scales as the ``scaled`` ε does.
-    """
-    means = [{(s.at["part"], s.at["name"]): s.mean for s in r.shares} for r in (left, scaled)]
-    power, depth = -2 / (1 + float(law(selection.the_optimizer).p)), left.points[-1].at
-    for part in selection.the_stack.parts:
-        for kind in dict.fromkeys(part.layer):
-            wanted = rule.entry(part.name, kind.name).norm_epsilon.get("output")
-            name = part.name, f"{kind.name} {kind.last_map[0]}"
-            fixed, whole = (known.get(name, 0.0) for known in means)
-            if wanted is not None and 0 < fixed < whole:
-                now, then = ((fixed / whole) ** power - 1, 0.95**power - 1)
-                ratio = (then / now) ** (-1 / float(growth(wanted, part.depth)))
-                yield f"{kind.name} from {part.depth} = {depth[part.depth] * ratio:.0f} on"
+    cases = laboratory.cases_of(selection, used, wanted, settings, subject.scheme)
+    return laboratory.predict(cases, **work)
 
 
 def verify(

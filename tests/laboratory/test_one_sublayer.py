@@ -1,7 +1,6 @@
 """What stands for a stack: sampled layers between blocks, their places, and shares of ΔF."""
 
 import math
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_rules import SMALL, SU, rule
 
-import deepnet_theory as dt
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.selection import Selection
@@ -53,35 +51,6 @@ def test_blocks_stand_for_as_many_layers_as_are_left_out():
     for layers in (1, 2):  # these are the stack itself
         case = sampled(rule("adam"), layers)
         assert len(case.layers(case.constants.parts[0])) == layers
-
-
-def test_a_prediction_says_what_a_fixed_epsilon_gives():
-    """Of branches that fall with the depth under a norm; two thirds of it are left at 64 layers."""
-    told = dt.derive(optimizer="sgd", placement="res-post-ln", closure="complete")
-    given = {"depths": [8, 64], "width": 32, "heads": 2, "tokens": 8, "seeds": 2, "draws": 1}
-    found = dt.predict_update(told, rule=told.rule, **given)
-    (sentence,) = found.provenance.warnings
-    shares = [int(share) / 100 for share in re.findall(r"\((\d+)%\)", sentence)]
-    assert sentence.startswith("with the epsilon of every norm left at 1e-05 it is")
-    fixed = replace(
-        told.rule, entries=tuple(replace(e, norm_epsilon={}) for e in told.rule.entries)
-    )
-    settings = Settings(**{k: v for k, v in given.items() if k != "depths"})
-    for layers, share in zip((8, 64), shares, strict=True):
-        scaled, left = (
-            measure_model_update(Case(told.selection, r.plain(), {"N": layers}, settings))
-            for r in (told.rule, fixed)
-        )
-        assert share == pytest.approx(np.mean(left) / np.mean(scaled), abs=0.05)
-    assert shares[0] > 0.9 > 0.7 > shares[1]
-    # by sublayer: at that depth 5 % of the whole are lost, between those of the two sublayers
-    depths = {name: int(n) for name, n in re.findall(r"(\w+) from N = (\d+) on", sentence)}
-    assert depths.keys() == {"attention", "ffn"} and len(set(depths.values())) == 2
-    there = dt.predict_update(told, rule=told.rule, **{**given, "depths": [*depths.values()]})
-    (again,) = there.provenance.warnings
-    shares = [int(share) for share in re.findall(r"\((\d+)%\)", again)]
-    assert min(shares) <= 95 <= max(shares)
-    assert not dt.predict_update("adam", [8], **SMALL_GIVEN).provenance.warnings
 
 
 def of_scheme(name, layers):
