@@ -47,7 +47,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions import __version__ as __version__
-from deepnet_theory.definitions import display
+from deepnet_theory.definitions.display import Displayed
 
 if TYPE_CHECKING:
     from deepnet_theory.cli.auditing import audit as audit
@@ -106,13 +106,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _formatted(form: str, result: object) -> str:
-    formatters = import_module(f"{__name__}.report.formatters")
-    return str(getattr(formatters, form)(result))
-
-
-for _form in ("text", "html", "line"):
-    display.register(_form, partial(_formatted, _form))
+Displayed.formatters = partial(import_module, f"{__name__}.report.formatters")
 
 
 def __dir__() -> list[str]:

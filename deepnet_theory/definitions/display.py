@@ -1,36 +1,24 @@
-"""How a result is shown: one formatter a form, which the package's top level registers."""
+"""How a result is shown: by the formatters that the package's top level names."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.record import written
 
-Formatter = Callable[[object], str]
-_FORMATTERS: dict[str, Formatter] = {}
-
-
-def register(form: str, formatter: Formatter) -> None:
-    """Let ``formatter`` show every result in a form: ``text``, ``html`` or ``line``."""
-    _FORMATTERS[form] = formatter
-
-
-def shown(result: object, form: str) -> str:
-    """A result in one of the registered forms."""
-    return _FORMATTERS[form](result)
-
 
 class Displayed:
-    """What a command hands back: it shows itself by the registered formatters, and has JSON.
+    """What a command hands back: it shows itself by the package's formatters, and has JSON.
 
     The JSON of a dataclass is its fields by their names, with its ``schema``. A dataclass writes a
     ``__repr__`` over this one: give it ``repr=False``.
     """
 
     schema: str
+    formatters: ClassVar[Callable[[], Any]]  # its functions text, html, line: the top level sets it
 
     @property
     def exit_code(self) -> int:
@@ -47,10 +35,10 @@ class Displayed:
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
 
     def _repr_html_(self) -> str:
-        return shown(self, "html")
+        return str(type(self).formatters().html(self))
 
     def __str__(self) -> str:
-        return shown(self, "text")
+        return str(type(self).formatters().text(self))
 
     def __repr__(self) -> str:
-        return shown(self, "line")
+        return str(type(self).formatters().line(self))

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,21 +11,20 @@ from hypothesis import strategies as st
 
 from deepnet_theory import Constants, export
 from deepnet_theory.definitions.constants import PartConstants, SublayerConstants
-from deepnet_theory.definitions.display import Displayed, register
+from deepnet_theory.definitions.display import Displayed
 
 from .balanced import balanced
 from .stored import RESULTS
 
 
-def test_another_form_can_be_registered_and_a_dataclass_leaves_the_display_to_it(monkeypatch):
-    monkeypatch.setattr("deepnet_theory.definitions.display._FORMATTERS", {})
+def test_a_dataclass_leaves_its_display_to_the_formatters(monkeypatch):
+    forms = {f: lambda one, f=f: f"{f} {one.value}" for f in ("text", "html", "line")}
+    monkeypatch.setattr(Displayed, "formatters", lambda: SimpleNamespace(**forms))
 
     @dataclass(frozen=True, repr=False)
     class Number(Displayed):
         value: float
 
-    for form in ("text", "html", "line"):
-        register(form, lambda result, form=form: f"{form} {result.value}")
     assert str(Number(2.0)) == "text 2.0" and repr(Number(2.0)) == "line 2.0"
     assert Number(2.0)._repr_html_() == "html 2.0"
 
