@@ -90,15 +90,6 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
     )
 
 
-def lines(m: Result) -> str:
-    """An experiment as an interpreter shows it: of what, its answer, its range."""
-    depths = " to ".join(sized(p.at) for p in (*m.points[:1], *m.points[1:][-1:]))
-    told = ("".join(map(str, doc.pieces(words))) for words in answers_of(m))
-    said = " ".join(told) or "; ".join(f"{number(p.mean)}" for p in m.points)
-    ran = f"{len(m.points)} points, {depths or 'none'}; " * (m.schema not in TRAINED)
-    return "\n".join((f"<Result of {subject(m)}", f" {said}", f" {ran}{m.provenance.ran}>"))
-
-
 # ---- sentences ----
 
 
@@ -214,10 +205,8 @@ def assumptions(measured: Sequence[AssumptionResult]) -> doc.TableBlock:
 # ---- figures: what was measured beside what was predicted ----
 
 
-def figures(
-    m: Result, variable: str | None = None, rivals: Sequence[Result] = ()
-) -> tuple[doc.Figure, ...]:
-    """The points against each size that varies, or ``variable``, with the predicted slopes.
+def figures(m: Result, rivals: Sequence[Result] = ()) -> tuple[doc.Figure, ...]:
+    """The points against each size that varies, with the predicted slopes.
 
     Of two depths the other one is held at its lowest value. Of trainings: losses, against the rate
     or the step.
@@ -228,7 +217,7 @@ def figures(
     varying = [s for s, varies in sizes.items() if varies] or [*sizes][:1]
     held = "; the other size is at its lowest" * (len(sizes) > 1)
     drawn = []
-    for one in [variable] if variable else varying:
+    for one in varying:
         series = [_series(r, one, min(i, 3)) for i, r in enumerate((m, *rivals))]
         panel = (subject(m), tuple(series))
         label = "d, width" if one == "d" else f"{one}, layers"

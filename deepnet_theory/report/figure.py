@@ -55,8 +55,8 @@ class Plot:
         write_text(Path(path), self.svg)
 
 
-def drawn(figure: Figure, only: int | None = None) -> Plot:
-    """The figure, or ``only`` one of its panels on the axes of all, as SVG.
+def drawn(figure: Figure) -> Plot:
+    """The figure as SVG, its panels side by side on the same axes.
 
     What is not finite, or not positive on a logarithmic axis, is left out; a point that was
     measured is then marked at the top.
@@ -66,14 +66,13 @@ def drawn(figure: Figure, only: int | None = None) -> Plot:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
-    panels = figure.panels if only is None else figure.panels[only : only + 1]
-    row = len(panels) > 1  # of panels, with their legend beside them; below a single one
+    row = len(figure.panels) > 1  # of panels, with their legend beside them; below a single one
     with rc_context(SETTINGS):
-        width = PANEL * len(panels) + LEGEND if row else 1.25 * PANEL
+        width = PANEL * len(figure.panels) + LEGEND if row else 1.25 * PANEL
         canvas = Canvas(figsize=(width, HEIGHT), layout="constrained")
-        axes = canvas.subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
+        axes = canvas.subplots(1, len(figure.panels), sharex=True, sharey=True, squeeze=False)[0]
         handles: dict[str, Any] = {}
-        for one, (title, series) in zip(axes, panels, strict=False):
+        for one, (title, series) in zip(axes, figure.panels, strict=True):
             one.set_title("\n".join(textwrap.wrap(title, 44)))
             panel(one, series, figure)
             for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
@@ -83,32 +82,28 @@ def drawn(figure: Figure, only: int | None = None) -> Plot:
         canvas.legend(handles.values(), handles.keys(), **place)
         FigureCanvasSVG(canvas).print_svg(file := StringIO(), metadata=dict.fromkeys(
             ("Creator", "Date", "Format", "Type")))  # fmt: skip
-    said = f"{figure.y_label} against {figure.x_label}"
-    return Plot(_themed(file.getvalue(), f"{panels[0][0]}: {said}" if only is not None else said))
+    return Plot(_themed(file.getvalue(), f"{figure.y_label} against {figure.x_label}"))
 
 
 def panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
     """One panel: its series, the level, and an axis that names the sizes that were measured."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
+    from matplotlib.ticker import LogLocator
 
     everything = [s for _, panel in figure.panels for s in panel]
     named = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
-    every = {x for s in everything for x, _ in s.line if x > 0 or figure.counted}
+    every = {x for s in everything for x, _ in s.line if x > 0}
     every = every | named or {1.0}
     first, last = min(every), max(every)
-    scales = {True: "linear", False: "log"}
-    axes.set(xscale=scales[figure.counted], yscale=scales[figure.linear], autoscaley_on=False)
-    axes.set(xlim=(first - 0.5, last + 0.5) if figure.counted else (first / 1.12, last * 1.12))
-    axes.set(ylim=ends(figure))
-    axes.set_xlabel(figure.x_label + " (log scale)" * (not figure.counted))
+    axes.set(xscale="log", yscale="linear" if figure.linear else "log", autoscaley_on=False)
+    axes.set(xlim=(first / 1.12, last * 1.12), ylim=ends(figure))
+    axes.set_xlabel(f"{figure.x_label} (log scale)")
     for one in series:
         _series(axes, one, figure.linear)
     if figure.level is not None:
         axes.axhline(figure.level[0], color=INK, ls="--", lw=1, label=figure.level[1])
     for one in (s for s in series if s.measured):
         _dropped(axes, one)
-    whole = MaxNLocator(integer=True)
-    axes.xaxis.set_major_locator(whole if figure.counted else LogLocator(subs=(1, 3)))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     # depths or widths that were measured: each is named, few are round
     if 0 < len(named) <= 9:
         axes.set_xticks(sorted(named))

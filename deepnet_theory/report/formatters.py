@@ -65,28 +65,24 @@ def line(result: Any) -> str:
     """A result as an interpreter shows it; a piece of one whole."""
     if isinstance(result, doc.Document):
         return text(result)
-    if isinstance(result, Result):
-        from deepnet_theory.report.experiment import lines
-
-        return lines(result)
     name, verdict = type(result).__name__, getattr(result, "verdict", "")
     rule = f": {result.rule.told()}" if name == "Derivation" else ""
     title = composed(result).title.removeprefix(f"{name} of ")
     return f"<{name} of {title}{rule}{f'; {verdict}' * bool(verdict)}>"
 
 
-def plot(result: object, variable: str | None = None, rivals: Sequence[Result] = ()) -> Plot:
+def plot(result: object, rivals: Sequence[Result] = ()) -> Plot:
     """The first figure of a measured or predicted result; a notebook shows it, ``save`` writes it.
 
-    ``variable`` is the size to draw against, ``rivals`` are other rules' measurements. Raises
-    :class:`InputError` for a result without a figure.
+    ``rivals`` are other rules' measurements. Raises :class:`InputError` for a result without a
+    figure.
     """
     from deepnet_theory.report.experiment import figures
     from deepnet_theory.report.figure import drawn
 
     if not isinstance(result, Result):
         raise InputError(f"a {type(result).__name__} has no plot; valid are: Result")
-    drawings = figures(result, variable, rivals)
+    drawings = figures(result, rivals)
     if not drawings:
         raise InputError("this Result has no point to draw: nothing finite was measured")
     return drawn(drawings[0])

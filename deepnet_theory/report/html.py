@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache
 from html import escape
+from itertools import count
 from pathlib import Path
 
 from latex2mathml.converter import convert
@@ -60,28 +61,21 @@ def _block(block: doc.Block, level: int) -> str:
             return f"<pre><code>{escape(block.text)}</code></pre>"
         case doc.Figure():
             caption = f"<figcaption>{_prose(block.caption)}</figcaption>" if block.caption else ""
-            panels = "\n".join(drawn(block, i).svg for i in range(len(block.panels)))
-            return f'<figure><div class="panels">{panels}</div>{caption}</figure>'
+            return f"<figure>{drawn(block).svg}{caption}</figure>"
         case _:
             return f"<p>{_words(block)}</p>"
 
 
 def _table(table: doc.TableBlock) -> str:
-    """Columns that are aligned; under heads, sentences follow their row on lines of their own."""
     kinds = dict.fromkeys(table.numbers, "number") | dict.fromkeys(table.sentences, "words")
-    below = table.sentences if table.head else ()
-    columns = [i for i in range(len(table.rows[0])) if i not in below]
 
-    def row(tag: str, cells: Sequence[str]) -> str:
-        classes = ((i, f' class="{kinds[i]}"' if i in kinds else "") for i in columns)
-        return f"<tr>{''.join(f'<{tag}{c}>{cells[i]}</{tag}>' for i, c in classes)}</tr>\n"
+    def row(tag: str, cells: Iterable[str]) -> str:
+        classes = (f' class="{kinds[i]}"' if i in kinds else "" for i in count())
+        shown = (f"<{tag}{c}>{cell}</{tag}>" for c, cell in zip(classes, cells, strict=False))
+        return f"<tr>{''.join(shown)}</tr>\n"
 
-    shown = row("th", [*map(escape, table.head)]) if table.head else ""
-    for words in table.rows:
-        cells = [_words(cell) for cell in words]
-        shown += row("td", cells)
-        if said := "".join(f"<p>{cells[i]}</p>" for i in below if cells[i]):
-            shown += f'<tr class="below"><td colspan="{len(columns)}">{said}</td></tr>\n'
+    rows = (row("td", map(_words, words)) for words in table.rows)
+    shown = "".join((row("th", map(escape, table.head)) if table.head else "", *rows))
     # a reader without a mouse scrolls with the arrow keys what has the focus
     return f'<div class="wide" tabindex="0"><table>{shown}</table></div>'
 

@@ -35,32 +35,24 @@ RELATION_MEANING = {
 
 def document(derivation: Derivation, proof: bool = True) -> doc.Document:
     """The rule; with the ``proof`` its steps and what was measured, else what fits one screen."""
-    if not proof:
-        return short(derivation)
     told = propositions(derivation)
     ends = ", ".join(f"({told[name].number})" for name in derivation.conclusion)
-    body: doc.Body = (
-        *box(derivation),
+    first = _consequences(c for c in derivation.consequences if c.name in TOLD_FIRST)
+    whole: doc.Body = (
         conclusion(derivation),
         f"From {ends}: {derivation.rule.meaning.rstrip('.')}.",
         *meaning(derivation),
         doc.Document("Derivation", steps(derivation)),
         *beside(derivation),
     )
-    return doc.Document(title(derivation.selection), body)
-
-
-def short(derivation: Derivation) -> doc.Document:
-    """The answer on one screen: the rule, what it means in depth, and what else to know."""
-    first = _consequences(c for c in derivation.consequences if c.name in TOLD_FIRST)
-    body: doc.Body = (
-        *box(derivation),
+    short: doc.Body = (
         *meaning(derivation),
         doc.Document("In depth", (first, *derivation.remarks)),
-        f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
+        f"The {len(told)} steps: --steps. One part: --section NAME, of "
         f"{', '.join(_parts(derivation))}.",
         conclusion(derivation),
     )
+    body = (*box(derivation), *(whole if proof else short))
     return doc.Document(title(derivation.selection), body)
 
 

@@ -207,20 +207,6 @@ POWERS = {
 }
 
 
-CURVE = "The best rate of one update: the line by its law, the points by normal draws."
-
-
-def curve_figure(derivation: BatchDerivation) -> tuple[doc.Figure, ...]:
-    """The curve between the regimes beside normal draws; nothing where no curve was asked for."""
-    points = [f for f in derivation.measured if f.of.endswith("/batch/curve")]
-    shown = zip(derivation.curve, (float(f.found) for f in points), strict=True)
-    marks = tuple(doc.Mark(ratio, rate, rate, rate) for ratio, rate in shown)
-    series = doc.Series(f"for {derivation.premise}", marks, tuple(derivation.curve.items()))
-    panel = title(derivation.table.selection), (series,)
-    label = "best rate over that without noise"
-    return (doc.Figure((panel,), "B/B_noise", label, CURVE),) * bool(points)
-
-
 def _steady(table: BatchTable) -> Iterator[str]:
     """The rms that noise and decay leave of matrices, a line for each power of B and T."""
     for size in {row.weight_rms: 0 for row in table.rows if row.weight_rms}:
@@ -240,7 +226,7 @@ def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
     points = ((number(ratio), number(rate)) for ratio, rate in derivation.curve.items())
     closed = f"In closed form, for {derivation.premise}:" * derivation.curved
     values = doc.table(">B/B_noise | >best rate over that without noise", points)
-    curve: doc.Body = (closed, values, *curve_figure(derivation))
+    curve: doc.Body = (closed, values)
     others: doc.Body = ()
     if derivation.wide:
         kept = [row for row in derivation.joint if row.refused is None]
