@@ -12,14 +12,14 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
-    "(top level)": 125,
-    "cli": 2059,
-    "definitions": 5300,
+    "(top level)": 119,
+    "cli": 2018,
+    "definitions": 5288,
     "laboratory": 4466,
     "models": 5261,
     "processes": 495,
     "proof": 4095,
-    "report": 2298,
+    "report": 2208,
     "runtime": 990,
     "sizes": 5141,
     "trainers": 501,
