@@ -43,7 +43,6 @@ from deepnet_theory.laboratory.optimum import (
     curve_of,
     expected_power,
     judged,
-    of_steps,
     wanted_rates,
     with_best,
 )
@@ -160,8 +159,7 @@ def transfer_of(
         curves = with_best(drawn, level)
         held_against = closures[0].curves if name in rivals else None
         exponents, cost, gap, verdict = judged(curves, level, held_against)
-        signal = tuple(of_steps(curves, exponents, trainer.is_constant))
-        told = name, trainer.rho, tuple(curves), exponents, cost, verdict, gap, signal
+        told = name, trainer.rho, tuple(curves), exponents, cost, verdict, gap
         closures.append(ClosureTransfer(*told))
     beside, power = closures[len(candidates) :], None
     verdict, because = closures[0].verdict, ""

@@ -75,10 +75,7 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
     return (
         doc.Document("Exponents", (judged(m.exponents),)),
         *(
-            doc.Document(
-                f"Exponents, {c.closure}, ρ/η = {c.rho or '-'}",
-                (judged((*c.exponents, *c.signal)),),
-            )
+            doc.Document(f"Exponents, {c.closure}, ρ/η = {c.rho or '-'}", (judged(c.exponents),))
             for c in m.closures
         ),
         *transfer(m, drawn),
