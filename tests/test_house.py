@@ -13,13 +13,13 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 119,
-    "cli": 2018,
-    "definitions": 5288,
-    "laboratory": 4466,
+    "cli": 2015,
+    "definitions": 5287,
+    "laboratory": 4407,
     "models": 5261,
     "processes": 495,
     "proof": 4095,
-    "report": 2208,
+    "report": 2203,
     "runtime": 990,
     "sizes": 5141,
     "trainers": 501,
