@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
@@ -46,6 +46,7 @@ _OF_NORMS = {Role.NORM_GAIN: "norm_gain", Role.NORM_BIAS: "norm_bias"}
 OUTER = ("embedding", "token_embedding", "head", "head_bias", *_OF_NORMS.values())
 OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}, "budget": None}
 _INVALID = "the constants are invalid"
+Address: TypeAlias = tuple[str, int | None, str]  # part, index in its layer or None; parameter
 Positive: TypeAlias = Annotated[float, POSITIVE]
 Layers: TypeAlias = Annotated[int, Within(1, 10**6)]
 NotNegative: TypeAlias = Annotated[float, NOT_NEGATIVE]
@@ -304,6 +305,39 @@ class Constants(Displayed):
             rate *= s.rate if role is Role.SCALED else 1.0
             gain = s.gain(name) if role in MATRICES else 1.0
         return ParameterConstants(gain, rate, weight_decay=float(role in MATRICES))
+
+    @property
+    def rows(self) -> dict[Address, ParameterConstants]:
+        """What is said of single parameters; those outside the layers are of the last part."""
+        outside = {(self.parts[-1].name, None, name): row for name, row in self.outer.items()}
+        return outside | {
+            (part.name, index, name): row
+            for part in self.parts
+            for index, s in enumerate(part.sublayers)
+            for name, row in s.parameters.items()
+        }
+
+    def with_rows(self, rows: Mapping[Address, ParameterConstants], **more: Any) -> Constants:
+        """The constants with these rows besides, and ``more`` fields; gains are those of rows."""
+
+        def own(part: str, index: int, s: SublayerConstants) -> SublayerConstants:
+            mine = {name: row for (*at, name), row in rows.items() if at == [part, index]}
+            starts = ((m, mine.get(m.name)) for m in sublayer(s.kind).matrices)
+            gains = {m.name: row.gain for m, row in starts if row and row.gain != s.gain(m.name)}
+            return replace(s, gains=s.gains | gains, parameters=s.parameters | mine)
+
+        outside = {name: row for (_, index, name), row in rows.items() if index is None}
+        return self.mapped(own, outer=self.outer | outside, **more)
+
+    def mapped(
+        self, change: Callable[[str, int, SublayerConstants], SublayerConstants], **more: Any
+    ) -> Constants:
+        """The constants with each sublayer changed, by its part and its index within a layer."""
+        parts = (
+            replace(p, sublayers=tuple(change(p.name, i, s) for i, s in enumerate(p.sublayers)))
+            for p in self.parts
+        )
+        return replace(self, parts=tuple(parts), **more)
 
     @property
     def base(self) -> Base | None:

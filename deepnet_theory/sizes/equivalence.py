@@ -18,12 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from deepnet_theory.definitions.constants import (
-    WEIGHTS,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
+from deepnet_theory.definitions.constants import WEIGHTS, Address, Constants
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.rule import ParameterConstants
@@ -95,23 +90,14 @@ def in_weights(selection: Selection) -> dict[tuple[str, str], dict[str, Fraction
 
 def with_alpha_in_weights(selection: Selection, c: Constants) -> Constants:
     """The constants of the same model with α = 1, of the form 'weights'."""
-    moved = in_weights(selection)
-
-    def carrying(part: PartConstants, index: int) -> SublayerConstants:
-        s, alpha = part.sublayers[index], part.sublayers[index].alpha
-        gains, parameters = dict(s.gains), dict(s.parameters)
-        for p in sublayer(s.kind).parameters:
-            if powers := moved.get((s.kind, p.name)):
-                own = vars(c.parameter(part.name, index, p.name, p.role))
-                knobs = {knob: own[knob] * alpha ** float(by) for knob, by in powers.items()}
-                parameters[p.name] = ParameterConstants(**knobs)
-                if p.role in MATRICES:
-                    gains[p.name] = knobs["gain"]
-        return replace(s, alpha=1.0, gains=gains, parameters=parameters)
-
-    parts = (
-        replace(p, sublayers=tuple(carrying(p, i) for i in range(len(p.sublayers))))
-        for p in c.parts
-    )
+    moved, rows = in_weights(selection), dict[Address, ParameterConstants]()
+    for part in c.parts:
+        for index, s in enumerate(part.sublayers):
+            for p in sublayer(s.kind).parameters:
+                powers = moved.get((s.kind, p.name), {})
+                own = c.parameter(part.name, index, p.name, p.role)
+                knobs = {k: getattr(own, k) * s.alpha ** float(by) for k, by in powers.items()}
+                rows |= {(part.name, index, p.name): replace(own, **knobs)} if powers else {}
     where = without_alpha(selection.the_placement)
-    return replace(c, placement=where, form=WEIGHTS, parts=tuple(parts))
+    at_one = c.with_rows(rows)
+    return at_one.mapped(lambda *at: replace(at[-1], alpha=1.0), placement=where, form=WEIGHTS)

@@ -27,11 +27,11 @@ from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.constants import (
     FORMS,
     WEIGHTS,
+    Address,
     Architecture,
     Base,
     Budget,
     Constants,
-    PartConstants,
     SublayerConstants,
 )
 from deepnet_theory.definitions.expression import evaluate
@@ -169,9 +169,7 @@ def constants_of_scheme(
     rule = Rule(given.name, tuple(entries), meaning=f"as published, not derived: {given.source}")
     a, warning = read(Architecture, sizes, "an architecture"), Exponents(selection, rule).unstable
     c = Constants.of(selection, rule, {**at, **layers}, a, warning=warning)
-    each = (tuple(_stepped(given, a, s, at) for s in part.sublayers) for part in c.parts)
-    pairs = zip(c.parts, each, strict=True)
-    c = replace(c, parts=tuple(replace(part, sublayers=own) for part, own in pairs))
+    c = c.mapped(lambda *place: _stepped(given, a, place[-1], at))
     told = {given.name: rule.told(**at)}
     names = {"scheme": given.name, "source": given.source, "row": given.name, "rows": told}
     return _as_exported(c, selection, rule, form, verdict="ASSUMED", **names)
@@ -310,21 +308,27 @@ def on_base(
     outer = {name: shaped(row) for name, row in outer.items()}
     _require_laws((*rows, *outer.values()), a, stepped)
     eta = c.eta / math.prod(k.eta for k in at_base)
+    kappas = {
+        (p.name, i): s.rate for k in at_base for p in k.parts for i, s in enumerate(p.sublayers)
+    }
     times = partial(_times, scale.ratio, is_coupled(selection.the_optimizer))
+    own = {
+        at: times(row, *(k.parameter(*at, row.place.kind) for k in (c, *at_base)))
+        for at, row in _in_layers(c, rows)
+    }
     # Xavier's size of a (vocab, width) matrix is no power of the width
     fans = (a.width + a.vocab) / (smaller.width + smaller.shape.get("vocab", a.vocab))
     outside = partial(_outside, scale, fans, eta)
     words = {n: f"{w}; rates over a base: {scale.words}" for n, w in c.origin["rows"].items()}
-    scaled = replace(
-        c,
+    scaled = c.mapped(
+        lambda part, index, s: replace(s, rate=s.rate / kappas.get((part, index), 1.0)),
         eta=eta,
-        parts=_parts(times, rows, c, *at_base),
         head_multiplier=scale.ratio(point.multipliers["head"]),
         scores=of_scores,
         outer={name: times(row, outside(row)) for name, row in outer.items()},
         origin={**c.origin, "rows": words, "base": written(smaller)},
     )
-    return replace(scaled, condition=_condition(scaled))
+    return scaled.with_rows(own, condition=_condition(scaled))
 
 
 def _require_one_start(selection: Selection, experts: int) -> None:
@@ -396,24 +400,15 @@ def _outer_rows(
     return rows
 
 
-def _parts(
-    times: Callable[..., ParameterConstants], rows: Iterable[ParameterRow], c: Constants,
-    *at_base: Constants,
-) -> tuple[PartConstants, ...]:  # fmt: skip
-    """The parts of constants, each parameter as its row steps it, a rate over that at the base."""
-    each = [list(part.sublayers) for part in c.parts]
-    names = [part.name for part in c.parts]
-    for part, sublayers in enumerate(each):
-        for index, s in enumerate(sublayers):
-            rates = (k.parts[part].sublayers[index].rate for k in at_base)
-            own = dict(s.parameters)
-            sublayers[index] = replace(s, rate=s.rate / math.prod(rates), parameters=own)
+def _in_layers(
+    c: Constants, rows: Iterable[ParameterRow]
+) -> Iterator[tuple[Address, ParameterRow]]:
+    """The row of each parameter of the layers."""
+    for part in c.parts:
+        for index, s in enumerate(part.sublayers):
             for at, row in ((row.place, row) for row in rows):
-                if (at.part, at.sublayer) == (names[part], s.kind):
-                    where = (at.part, index, at.parameter, at.kind)
-                    own[at.parameter] = times(row, *(k.parameter(*where) for k in (c, *at_base)))
-    pairs = zip(c.parts, each, strict=True)
-    return tuple(replace(part, sublayers=tuple(own)) for part, own in pairs)
+                if (at.part, at.sublayer) == (part.name, s.kind):
+                    yield (part.name, index, at.parameter), row
 
 
 def _outside(scale: Scale, fans: float, eta: float, row: ParameterRow) -> ParameterConstants:
@@ -499,12 +494,13 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
         decay = own.weight_decay / (samples * budget.steps)
         return replace(own, weight_decay=decay, memory=1 / budget.steps)
 
-    outer = {
-        name: times(row, c.parameter(c.parts[-1].name, None, name, row.place.kind))
-        for name, row in ((name, roles.get(role)) for name, role in _OUTER.items())
-        if row is not None and not (c.architecture.tied_head and name == "head")
+    each = dict(_in_layers(c, rows)) | {
+        (c.parts[-1].name, None, name): roles[role]
+        for name, role in _OUTER.items()
+        if role in roles and not (c.architecture.tied_head and name == "head")
     }
-    return replace(c, parts=_parts(times, rows, c), outer=outer)
+    own = {at: times(row, c.parameter(*at, row.place.kind)) for at, row in each.items()}
+    return c.with_rows(own)
 
 
 def _told(c: Constants, budget: Budget) -> Iterator[str]:

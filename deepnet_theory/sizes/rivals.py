@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.constants import Address, Constants
 from deepnet_theory.definitions.rule import ParameterConstants
-from deepnet_theory.definitions.sublayer import Sublayer, sublayer
+from deepnet_theory.definitions.sublayer import Matrix, Role, sublayer
 
 
 class Factors(NamedTuple):
@@ -38,19 +38,11 @@ WRONG: dict[str, Callable[[Factors], tuple[float, float]]] = {  # factors of gai
     "one rate for all roles": lambda p: (p.gain, 1.0),
     "standard sizes": lambda p: (p.standard, p.rate),
 }
-Address = tuple[int | None, str]  # the sublayer's index in a layer, None outside; the parameter
-
-
-def rows(c: Constants) -> Iterator[tuple[Address, ParameterConstants]]:
-    """Every parameter."""
-    yield from (((None, name), p) for name, p in c.outer.items())
-    for index, s in enumerate(c.parts[0].sublayers):
-        yield from (((index, name), p) for name, p in s.parameters.items())
 
 
 def known(c: Constants) -> dict[Address, ParameterConstants]:
-    """The same by address; a parameter that the constants do not name has no factors."""
-    return defaultdict(ParameterConstants, rows(c))
+    """The rows of constants; a parameter that they do not name has no factors."""
+    return defaultdict(ParameterConstants, c.rows)
 
 
 def over(p: ParameterConstants, base: ParameterConstants) -> tuple[float, float]:
@@ -60,67 +52,58 @@ def over(p: ParameterConstants, base: ParameterConstants) -> tuple[float, float]
 
 def wrong(name: str, c: Constants, base: Constants) -> Constants:
     """What a wrong rule has at the size at which the rule has c."""
-    start = known(base)
+    start, factors = known(base), dict[Address, tuple[float, float]]()
     depth = c.parts[0].layers / base.parts[0].layers
-    width, factors = c.architecture.width / base.architecture.width, {}
-    for row, p in rows(c):
-        kind, (gain, rate) = _kind(c, row), over(p, start[row])
-        scaled = kind is not None and row[1] in {m.name for m in kind.scaled}
-        factors[row] = WRONG[name](
-            Factors(
-                gain,
-                rate,
-                c.parts[0].sublayers[row[0] or 0].rate if scaled else 1.0,
-                standard(c, row) / standard(base, row),
-                *(depth, width, scaled),
-                kind is not None and row[1] in {m.name for m in kind.matrices},
-            )
-        )
+    width = c.architecture.width / base.architecture.width
+    for at, p in c.rows.items():
+        (gain, rate), m = over(p, start[at]), matrix(c, at)
+        scaled = m is not None and m.role is Role.SCALED
+        kappa = c.parts[0].sublayers[at[1] or 0].rate if scaled else 1.0
+        beside = standard(c, at) / standard(base, at)
+        own = Factors(gain, rate, kappa, beside, depth, width, scaled, m is not None)
+        factors[at] = WRONG[name](own)
     return with_factors(c, base, factors)
 
 
 def of_another(c: Constants, base: Constants, other: Constants, its_base: Constants) -> Constants:
     """The same by the factors of another rule, which has ``other`` and ``its_base`` there."""
     start = known(its_base)
-    factors = {row: over(p, start[row]) for row, p in rows(other)}
-    each = (x.parts[0].sublayers for x in (c, base, other, its_base))
-    sublayers = tuple(
-        replace(s, alpha=b.alpha * o.alpha / i.alpha) for s, b, o, i in zip(*each, strict=True)
+    each = (x.parts[0].sublayers for x in (base, other, its_base))
+    alphas = [b.alpha * o.alpha / i.alpha for b, o, i in zip(*each, strict=True)]
+    c = c.mapped(
+        lambda _, index, s: replace(s, alpha=alphas[index]),
+        scores=other.scores,
+        head_multiplier=other.head_multiplier,
     )
-    c = replace(c, parts=(replace(c.parts[0], sublayers=sublayers),))
-    c = replace(c, scores=other.scores, head_multiplier=other.head_multiplier)
-    return with_factors(c, base, factors)
+    return with_factors(c, base, {at: over(p, start[at]) for at, p in other.rows.items()})
 
 
 def with_factors(
     c: Constants, base: Constants, factors: Mapping[Address, tuple[float, float]]
 ) -> Constants:
     """The constants with gains and rates that are the base's times factors."""
-    (part,), start, own, sublayers = c.parts, known(base), {}, []
-    for row, p in rows(c):
-        gain, rate = start[row].gain * factors[row][0], start[row].rate * factors[row][1]
+    start, own = known(base), dict[Address, ParameterConstants]()
+    for at, p in c.rows.items():
+        gain, rate = start[at].gain * factors[at][0], start[at].rate * factors[at][1]
         # a step takes the same share of a weight away
-        own[row] = replace(p, gain=gain, rate=rate, weight_decay=p.weight_decay * p.rate / rate)
-    for index, s in enumerate(part.sublayers):
-        gains = {m.name: own[index, m.name].gain for m in sublayer(s.kind).matrices}
-        parameters = {name: own[index, name] for name in s.parameters}
-        sublayers.append(replace(s, gains=gains, parameters=parameters))
-    outer = {name: own[None, name] for name in c.outer}
-    return replace(c, parts=(replace(part, sublayers=tuple(sublayers)),), outer=outer)
+        own[at] = replace(p, gain=gain, rate=rate, weight_decay=p.weight_decay * p.rate / rate)
+    return c.with_rows(own)
 
 
-def standard(c: Constants, row: Address) -> float:
+def standard(c: Constants, at: Address) -> float:
     """The gain of a matrix of standard deviation 1, over √(2N) where it ends a branch; or 1."""
-    a, kind, name = c.architecture, _kind(c, row), row[1]
-    if kind is None:
-        return math.sqrt((a.width + a.vocab) / 2) if name == "head" else 1.0
-    shorter = 2 * c.parts[0].layers if name == kind.last_map[0] else 1
-    fans = (sum(a.fans(m)) for m in kind.matrices if m.name == name)
-    return next((math.sqrt(fan / 2 / shorter) for fan in fans), 1.0)
+    a, m = c.architecture, matrix(c, at)
+    if m is None:
+        return math.sqrt((a.width + a.vocab) / 2) if at[-1] == "head" else 1.0
+    last = sublayer(c.parts[0].sublayers[at[1] or 0].kind).last_map[0]
+    return math.sqrt(sum(a.fans(m)) / 2 / (2 * c.parts[0].layers if m.name == last else 1))
 
 
-def _kind(c: Constants, row: Address) -> Sublayer | None:
-    return None if row[0] is None else sublayer(c.parts[0].sublayers[row[0]].kind)
+def matrix(c: Constants, at: Address) -> Matrix | None:
+    """The matrix of a branch at an address, None for all else."""
+    _, index, name = at
+    kind = None if index is None else sublayer(c.parts[0].sublayers[index].kind)
+    return kind and next((m for m in kind.matrices if m.name == name), None)
 
 
 def alike(one: Constants, other: Constants, vectors: bool = True) -> bool:
@@ -128,10 +111,8 @@ def alike(one: Constants, other: Constants, vectors: bool = True) -> bool:
 
     def numbers(c: Constants) -> Iterator[float]:
         yield from (c.scores, c.head_multiplier, *(s.alpha for s in c.parts[0].sublayers))
-        for row, p in rows(c):
-            kind = _kind(c, row)
-            matrices = [m.name for m in kind.matrices] if kind else ("embedding", "head")
-            if vectors or row[1] in matrices:
+        for at, p in c.rows.items():
+            if vectors or matrix(c, at) or at[-1] in ("embedding", "head"):
                 yield from (p.gain, p.rate)
 
     pairs = zip(numbers(one), numbers(other), strict=True)
