@@ -25,12 +25,12 @@ from torch import Tensor
 
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups, start_head_
-from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.constants import Address, Constants
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.runtime import build
 from deepnet_theory.runtime.model import Model, sinusoids
 from deepnet_theory.sizes.rivals import WRONG as TABLE
-from deepnet_theory.sizes.rivals import Address, of_another, rows, standard, with_factors, wrong
+from deepnet_theory.sizes.rivals import of_another, standard, with_factors, wrong
 
 STD, DECAY, VOCAB, HEAD_WIDTH, FFN_RATIO = 0.02, 0.1, 256, 32, 2.6875
 SLOWER = 5  # Muon's rate over the one of AdamW for the other parameters
@@ -113,7 +113,7 @@ def constants(arm: Arm, size: Size, form: Form) -> Constants:
         return wrong(arm.name, c, base)
     if not arm.is_standard:
         return c
-    start, sizes = dict(rows(base)), {row: standard(c, row) for row, _ in rows(c)}
+    start, sizes = base.rows, {row: standard(c, row) for row in c.rows}
     own = {
         row: (STD * sizes[row] / start[row].gain if is_matrix(c, row) else 1.0, 1 / start[row].rate)
         for row in sizes
@@ -136,13 +136,13 @@ def forecast(arm: Arm, size: Size, form: Form) -> tuple[float, float]:
     """
     if arm.name not in WRONG and not arm.is_standard:
         return 1.0, 0.0
-    own, own_base = (dict(rows(constants(arm, at, form))) for at in (size, form.base))
+    own, own_base = (constants(arm, at, form).rows for at in (size, form.base))
     c = exported(arm, size, form, arm.optimizer)
-    rule, base = dict(rows(c)), dict(rows(exported(arm, form.base, form, arm.optimizer)))
+    rule, base = c.rows, exported(arm, form.base, form, arm.optimizer).rows
     off = [
         [math.log2(getattr(own[row], knob) / getattr(own_base[row], knob)
                    * getattr(base[row], knob) / getattr(rule[row], knob))
-         for row in rule if row[0] is not None and is_matrix(c, row)]
+         for row in rule if row[1] is not None and is_matrix(c, row)]
         for knob in ("rate", "gain")
     ]  # fmt: skip
     squares = [x**2 + y**2 for x, y in zip(*off, strict=True)]

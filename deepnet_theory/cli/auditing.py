@@ -93,7 +93,7 @@ def audit(
     rules, at_depth = list[subject.Wanted](), None
     try:
         if given is not None:
-            rules = [] if why_not else [rules_of.with_degrees(of_constants(reading, given))]
+            rules = [] if why_not else [of_constants(reading, given)]
         elif asked is not None:
             rules = [rules_of.of_scheme(reading, asked, under)]
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 
 from torch import Tensor, nn
 
@@ -24,7 +23,7 @@ from deepnet_theory.definitions.subject import (
 )
 from deepnet_theory.definitions.sublayer import Role, role_name, sublayer
 from deepnet_theory.runtime.linear import Description
-from deepnet_theory.sizes.update import powers
+from deepnet_theory.sizes.equivalence import stepping
 
 EXACT = 1e-3  # of an α that code computes
 TIED = "tied_embedding"  # a table of tokens that is the head too
@@ -122,16 +121,8 @@ def asked(d: Description, c: Constants) -> ParameterConstants:
     row = c.parameter(part, d.sublayer, "token_embedding" if d.name == TIED else d.name, d.role)
     if d.times in (0, 1) or c.optimizer not in optimizers():
         return row
-    by = {name: math.pow(d.times, power) for name, power in _powers(c.optimizer).items()}
-    return replace(
-        row, rate=row.rate * by["eta"], epsilon=row.epsilon * by.get("epsilon", 1.0),
-        weight_decay=row.weight_decay * by.get("decay", 1.0),
-    )  # fmt: skip
-
-
-@cache
-def _powers(name: str) -> dict[str, float]:
-    return {argument: float(power) for argument, power in powers(optimizers()[name]).items()}
+    powers = stepping(optimizers()[c.optimizer]).items()
+    return replace(row, **{k: getattr(row, k) * math.pow(d.times, by) for k, by in powers})
 
 
 def slowest(

@@ -38,6 +38,7 @@ from deepnet_theory.models.factory import Made
 from deepnet_theory.models.findings import findings, in_layers, log, of_start
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Description
+from deepnet_theory.sizes.wanted import degrees
 
 # depths that a model's constants may be of in place of its own, over that
 MISTAKEN = tuple(map(Fraction, ("2", "1/2", "3", "1/3", "3/2", "2/3", "4", "1/4")))
@@ -284,18 +285,19 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
         rule = rows_of(reading, c)
     except Refusal as refusal:
         raise InputError(str(refusal)) from None
-    selection = None
     if c.optimizer in optimizers() and len(c.parts) == len(reading.stacks):
         layer = ";".join(part.described(",") for part in c.parts)
         selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
                               layer=layer)  # fmt: skip
+        powers = degrees(selection.the_optimizer)
+        rule = replace(rule, selection=selection, degrees=powers)
 
     def steps(d: Description) -> dict[str, float]:
         own = asked(d, c)
         return {"lr": own.rate, "eps": own.epsilon, "weight_decay": own.weight_decay}
 
     lines = tuple(lines_of_base(reading, c)) if c.base and reading.logits else ()
-    return replace(rule, selection=selection, steps=steps, grouped=True, lines=lines)
+    return replace(rule, steps=steps, grouped=True, lines=lines)
 
 
 def name_and_groups(

@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.constants import Budget, Constants
 from deepnet_theory.definitions.optimizer import Optimizer, optimizers
-from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.selection import BaseLike
 from deepnet_theory.definitions.sublayer import MATRICES
 from deepnet_theory.models.applying import read_
@@ -23,7 +23,7 @@ from deepnet_theory.models.factory import require_module
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.sizes.batch import with_averages
-from deepnet_theory.sizes.exported import base_of, in_budget, stepped_by
+from deepnet_theory.sizes.exported import in_budget, stepped_by
 from deepnet_theory.sizes.update import is_coupled
 
 HIDDEN, OTHER = "hidden", "other"
@@ -191,23 +191,14 @@ def _given(what: str, value: ByOptimizer, optimizer: str) -> float:
 def _by_optimizer(
     c: Constants, base: BaseLike | None, by_role: Mapping[str, str] | None
 ) -> dict[str, Constants]:
-    """The constants that each optimizer steps its roles with."""
+    """The constants that each optimizer steps its roles with, relative to a base that is given."""
     if by_role is not None and not by_role:
         raise InputError('optimizers is empty: give {"hidden": "muon", "*": "adamw"}')
-    relative = base is None or bool(c.outer)  # to the base already, or to none
-    if by_role is None or relative:
-        c = c if base is None else _based(c, base)
-    if by_role is None:
-        return {c.optimizer: c}
-    stepped = {}
-    for name in dict.fromkeys(by_role.values()):
+    names = dict.fromkeys([c.optimizer] if by_role is None else by_role.values())
+    for name in names:
         if name not in (c.optimizer, *optimizers()):
             raise unknown("optimizer", name, optimizers())
-        if name == c.optimizer and relative:
-            stepped[name] = c
-            continue
-        stepped[name] = stepped_by(c, name, base, _mine(by_role, name))
-    return stepped
+    return {name: stepped_by(c, name, base, _mine(by_role, name)) for name in names}
 
 
 def _mine(by_role: Mapping[str, str] | None, name: str) -> Callable[[Any], bool]:
@@ -218,20 +209,6 @@ def _mine(by_role: Mapping[str, str] | None, name: str) -> Callable[[Any], bool]
         return by_role is None or _named(by_role, place.role, hidden) == name
 
     return mine
-
-
-def _based(c: Constants, base: BaseLike) -> Constants:
-    """The constants relative to a base: as they are where they say so, else by the algebra."""
-    known, selected = c.base, c.selected
-    if not c.outer or known is None or selected is None:
-        return stepped_by(c, c.optimizer, base)
-    if base_of(base, known.heads, selected.the_stack, c, known.alignment) != known:
-        layers = known.depth and [*known.depth.values()]
-        raise InputError(
-            f"the constants are relative to a base of width {known.width} and depth "
-            f"{layers}{f', {known.shape}' * bool(known.shape)}, not to {shown(base)}"
-        )
-    return c
 
 
 def _named(by_role: Mapping[str, str], role: str, hidden: bool) -> str | None:

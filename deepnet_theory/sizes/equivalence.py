@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 from deepnet_theory.definitions.constants import WEIGHTS, Address, Constants
+from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement, placements
-from deepnet_theory.definitions.rule import ParameterConstants
+from deepnet_theory.definitions.rule import KNOBS, ParameterConstants
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayer
 from deepnet_theory.sizes import laws, update
@@ -78,14 +80,17 @@ def in_weights(selection: Selection) -> dict[tuple[str, str], dict[str, Fraction
     for branch in selection.the_stack.sublayers:
         for parameter in (p for p in branch.parameters if p.name in branch.last_map):
             is_matrix = parameter.role in MATRICES
-            powers = update.powers(selection.the_optimizer, not is_matrix)
-            found[branch.name, parameter.name] = {
-                "gain": Fraction(-int(is_matrix)),
-                "rate": powers["eta"],
-                "epsilon": powers.get("epsilon", Fraction(0)),
-                "weight_decay": powers.get("decay", Fraction(0)),
-            }
+            steps = stepping(selection.the_optimizer, not is_matrix)
+            found[branch.name, parameter.name] = {"gain": Fraction(-int(is_matrix)), **steps}
     return found
+
+
+@cache
+def stepping(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, Fraction]:
+    """The powers of c that each knob of the steps takes with W = cW'."""
+    powers = update.powers(optimizer, starts_at_zero)
+    arguments = zip(KNOBS[1:], ("eta", "epsilon", "decay"), strict=True)
+    return {knob: powers.get(argument, Fraction(0)) for knob, argument in arguments}
 
 
 def with_alpha_in_weights(selection: Selection, c: Constants) -> Constants:

@@ -42,7 +42,7 @@ from deepnet_theory.definitions.scheme import WIDTH, Scheme, not_exportable
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.definitions.sublayer import MATRICES, ROUTER, Role, Sublayer, sublayer
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.batch import batch_rule, with_averages
+from deepnet_theory.sizes.batch import LONGER, B, batch_rule, with_averages
 from deepnet_theory.sizes.equivalence import with_alpha_in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.laws import OF_NORMS
@@ -280,14 +280,14 @@ def on_base(
     Raises :class:`Refusal` where a role that is ``stepped`` has no law, where a tied head needs two
     rates, and where the form has no place for a multiplier.
     """
-    a, at_base = c.architecture, list[Constants]()
-    smaller = base_of(base, heads, selection.the_stack, c, alignment)
-    scale = scale_of(smaller, selection.the_stack, c)
+    a, stack, by = c.architecture, selection.the_stack, selection.the_optimizer
+    smaller = base_of(base, heads, stack, c, alignment)
+    scale = scale_of(smaller, stack, c)
     if smaller.depth is not None:
-        at_base.append(at_depth(smaller.depth))
+        c = _over(c, at_depth(smaller.depth))
     if "experts" in smaller.shape and c.origin["row"] != "own":
         _require_one_start(selection, smaller.shape["experts"])
-    point = builder_point(selection, alignment, c.form, a.tied_head)
+    rows, head = _in_width(c, selection, alignment, stepped)
     # 1/√k at the base, and what the conditions ask for from there on
     power = (scores(alignment) * K**HALF).exponent("k")
     of_scores = float((a.width / a.heads / (smaller.width / smaller.heads)) ** float(power))
@@ -296,39 +296,43 @@ def on_base(
             "the head size differs from the base's, so that the scores need a multiplier, which "
             "the form 'weights' leaves out; keep the head size, or take the form 'forward'"
         )
-    shapes = ",".join(smaller.shape)
-    others = width_table(selection, shapes, alignment, c.form, built=True).rows if shapes else ()
-    known = {row.place.known: row for row in others}
-
-    def shaped(row: ParameterRow) -> ParameterRow:
-        return product(row, known[at]) if (at := row.place.known) in known else row
-
-    rows = [shaped(row_of(p, point, selection, alignment)) for p in places(selection) if p.sublayer]
-    outer = _outer_rows(selection, point, alignment, a, stepped)
-    outer = {name: shaped(row) for name, row in outer.items()}
-    _require_laws((*rows, *outer.values()), a, stepped)
-    eta = c.eta / math.prod(k.eta for k in at_base)
-    kappas = {
-        (p.name, i): s.rate for k in at_base for p in k.parts for i, s in enumerate(p.sublayers)
-    }
-    times = partial(_times, scale.ratio, is_coupled(selection.the_optimizer))
-    own = {
-        at: times(row, *(k.parameter(*at, row.place.kind) for k in (c, *at_base)))
-        for at, row in _in_layers(c, rows)
-    }
-    # Xavier's size of a (vocab, width) matrix is no power of the width
-    fans = (a.width + a.vocab) / (smaller.width + smaller.shape.get("vocab", a.vocab))
-    outside = partial(_outside, scale, fans, eta)
+    if shapes := ",".join(smaller.shape):
+        others = width_table(selection, shapes, alignment, c.form, built=True).rows
+        known = {row.place.known: row for row in others}
+        pairs = ((at, row, known.get(row.place.known)) for at, row in rows.items())
+        rows = {at: product(row, other) if other else row for at, row, other in pairs}
+    _require_laws(rows.values(), a, stepped)
+    starts = {}
+    for at, row in ((at, row) for at, row in rows.items() if at[1] is None):
+        gain = 0.0 if row.init is None else 1.0
+        if row.role == "head" and row.init is not None:
+            # Xavier's size of a (vocab, width) matrix is no power of the width
+            fans = (a.width + a.vocab) / (smaller.width + smaller.shape.get("vocab", a.vocab))
+            gain = scale.ratio(row.init) * math.sqrt(fans)
+        # a decay keeps its share of a step
+        starts[at] = ParameterConstants(gain, weight_decay=row.place.is_matrix / c.eta)
     words = {n: f"{w}; rates over a base: {scale.words}" for n, w in c.origin["rows"].items()}
-    scaled = c.mapped(
-        lambda part, index, s: replace(s, rate=s.rate / kappas.get((part, index), 1.0)),
-        eta=eta,
-        head_multiplier=scale.ratio(point.multipliers["head"]),
+    c = replace(
+        _times(c.with_rows(starts), rows, is_coupled(by), lambda _, size: scale.ratio(size)),
+        head_multiplier=scale.ratio(head),
         scores=of_scores,
-        outer={name: times(row, outside(row)) for name, row in outer.items()},
         origin={**c.origin, "rows": words, "base": written(smaller)},
     )
-    return scaled.with_rows(own, condition=_condition(scaled))
+    return replace(c, condition=_condition(c))
+
+
+def _over(c: Constants, base: Constants) -> Constants:
+    """The constants with what they step with over a base's, at the sizes that they have."""
+    rows, rates = base.rows, {p.name: [s.rate for s in p.sublayers] for p in base.parts}
+
+    def over(row: ParameterConstants, deep: ParameterConstants) -> ParameterConstants:
+        knobs = ((knob, getattr(row, knob), getattr(deep, knob)) for knob in KNOBS[1:])
+        return replace(row, **{knob: own / (at_base or 1.0) for knob, own, at_base in knobs})
+
+    relative = c.with_rows({at: over(row, rows[at]) for at, row in c.rows.items()})
+    return relative.mapped(
+        lambda part, index, s: replace(s, rate=s.rate / rates[part][index]), eta=c.eta / base.eta
+    )
 
 
 def _require_one_start(selection: Selection, experts: int) -> None:
@@ -342,27 +346,6 @@ def _require_one_start(selection: Selection, experts: int) -> None:
         )
 
 
-def builder_point(selection: Selection, alignment: str, form: str, tied: bool) -> Point:
-    """The rule's sizes and multipliers in the gauge of the model that is built.
-
-    Raises :class:`Refusal` where a tied head needs a multiplier that the form leaves out.
-    """
-    point = rule_point({p.role: p for p in places(selection)}, alignment, form)
-    multipliers, inits = dict(point.multipliers), dict(point.inits)
-    for role in ("token-embedding", TIED):
-        size = inits[role]
-        assert size is not None
-        inits[role] = D**-HALF
-        multipliers[role] *= size * D**HALF
-    if ROUTER in inits:  # built as any other matrix
-        inits[ROUTER] = D**-HALF
-    if tied:
-        multipliers["head"], inits["head"] = multipliers[TIED], inits[TIED]
-        if why := require_multipliers(multipliers[TIED], form):
-            raise Refusal(why)
-    return Point(multipliers, inits)
-
-
 # of embedding, head and final norm, whose parameters step as those of the branches' norms do
 _OUTER = {
     "embedding": "token-embedding",
@@ -374,64 +357,71 @@ _OUTER = {
 }
 
 
-def _outer_rows(
-    selection: Selection, point: Point, alignment: str, a: Architecture, stepped: Steps
-) -> dict[str, ParameterRow]:
-    """The rows outside of the branches, by their names in the constants."""
-    roles = {p.role: p for p in places(selection)}
-    token = roles["token-embedding"]
-    plain = Point({**point.multipliers, token.role: ONE}, {**point.inits, token.role: ONE})
-    rows = {
-        name: row_of(
-            roles[role],
-            plain if name == "token_embedding" else point,
-            selection,
-            alignment,
-        )
-        for name, role in _OUTER.items()
-        if role in roles and (selection.the_placement.final_norm or not name.startswith("norm"))
+def _in_width(
+    c: Constants, selection: Selection, alignment: str, stepped: Steps
+) -> tuple[dict[Address, ParameterRow], Monomial]:
+    """The rows in the gauge of the model that is built, and the multiplier of its head.
+
+    Raises :class:`Refusal` where a tied head needs two rates, or a multiplier that the form leaves
+    out.
+    """
+    a, roles, root = c.architecture, {p.role: p for p in places(selection)}, D**HALF
+    rule, token = rule_point(roles, alignment, c.form), roles["token-embedding"]
+    head = rule.multipliers[TIED] * root if a.tied_head else rule.multipliers["head"]
+    drawn = (token.role, *["head"] * a.tied_head, *{ROUTER} & rule.inits.keys())
+    multipliers = {**rule.multipliers, token.role: root, "head": head}
+    built = Point(multipliers, {**rule.inits, **dict.fromkeys(drawn, ONE / root)})
+    if a.tied_head and (why := require_multipliers(head, c.form)):
+        raise Refusal(why)
+
+    def row(place: Place, name: str = "") -> ParameterRow:
+        return row_of(place, rule if name == "token_embedding" else built, selection, alignment)
+
+    outer = {name: row(roles[role], name) for name, role in _OUTER.items() if role in roles}
+    if (
+        a.tied_head
+        and stepped(token)
+        and (why := require_one_rate(outer["embedding"], outer["head"]))
+    ):
+        raise Refusal(f"{why}, d the width; give the head a matrix of its own")
+    has = {"head": not a.tied_head, "head_bias": a.head_bias}
+    has |= dict.fromkeys(("norm_gain", "norm_bias"), selection.the_placement.final_norm)
+    outer = {name: own for name, own in outer.items() if has.get(name, True)}
+    inside = [row(place) for place in places(selection) if place.sublayer]
+    return _addressed(c, inside, outer), head
+
+
+def _addressed(
+    c: Constants, rows: Iterable[ParameterRow], outer: Mapping[str, ParameterRow]
+) -> dict[Address, ParameterRow]:
+    """The row of each parameter, those of the layers first."""
+    inside = {
+        (part.name, index, row.place.parameter): row
+        for part in c.parts
+        for index, s in enumerate(part.sublayers)
+        for row in rows
+        if (row.place.part, row.place.sublayer) == (part.name, s.kind)
     }
-    if not a.head_bias:
-        del rows["head_bias"]
-    if a.tied_head:
-        head = rows.pop("head")
-        if stepped(token) and (why := require_one_rate(rows["embedding"], head)):
-            raise Refusal(f"{why}, d the width; give the head a matrix of its own")
-    return rows
-
-
-def _in_layers(
-    c: Constants, rows: Iterable[ParameterRow]
-) -> Iterator[tuple[Address, ParameterRow]]:
-    """The row of each parameter of the layers."""
-    for part in c.parts:
-        for index, s in enumerate(part.sublayers):
-            for at, row in ((row.place, row) for row in rows):
-                if (at.part, at.sublayer) == (part.name, s.kind):
-                    yield (part.name, index, at.parameter), row
-
-
-def _outside(scale: Scale, fans: float, eta: float, row: ParameterRow) -> ParameterConstants:
-    """What a parameter outside the stack starts with; its decay keeps the share of a step."""
-    gain = 0.0 if row.init is None else 1.0
-    if row.role == "head" and row.init is not None:
-        gain = scale.ratio(row.init) * math.sqrt(fans)
-    return ParameterConstants(gain, weight_decay=row.place.is_matrix / eta)
+    return inside | {(c.parts[-1].name, None, name): row for name, row in outer.items()}
 
 
 def _times(
-    ratio: Callable[[Monomial], float], coupled: bool, row: ParameterRow, model: ParameterConstants,
-    deep: ParameterConstants | None = None,
-) -> ParameterConstants:  # fmt: skip
-    """A parameter in depth, what it steps with over the base's depth, times what its row says."""
-    decay = row.coupled_decay if coupled else row.decay  # coupled: added to the gradient
-    own = {
-        knob: getattr(model, knob) / (getattr(deep, knob, 1.0) or 1.0) * ratio(size or ONE)
-        for knob, size in zip(KNOBS[1:], (row.rate, row.epsilon, decay), strict=True)
-    }
-    if coupled and row.coupled_refused:
-        return replace(model, **own | {"weight_decay": 0.0}, refused=row.coupled_refused)
-    return replace(model, **own)
+    c: Constants,
+    rows: Mapping[Address, ParameterRow],
+    coupled: bool,
+    factor: Callable[[Place, Monomial], float],
+) -> Constants:
+    """The constants with each parameter's rate, ε, decay and memory times those of its row."""
+    found = dict[Address, ParameterConstants]()
+    for at, row in rows.items():
+        model = c.parameter(*at, row.place.kind)
+        decay = row.coupled_decay if coupled else row.decay  # coupled: added to the gradient
+        sizes = zip((*KNOBS[1:], "memory"), (row.rate, row.epsilon, decay, row.memory), strict=True)
+        own = {k: getattr(model, k) * factor(row.place, size or ONE) for k, size in sizes}
+        if coupled and row.coupled_refused:
+            own |= {"weight_decay": 0.0, "refused": row.coupled_refused}
+        found[at] = replace(model, **own)
+    return c.with_rows(found)
 
 
 def _require_laws(rows: Iterable[ParameterRow], a: Architecture, stepped: Steps) -> None:
@@ -478,29 +468,27 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
     scale = base and base.shape and scale_of(base, selection.the_stack, c)
     if budget.times == budget.steps == 1 and not scale:
         return c
-    rows = tuple(ParameterRow(place, None) for place in places(selection))
+    table = tuple(ParameterRow(place, None) for place in places(selection))
     if budget.times != 1 or scale:
-        rows = batch_rule(selection).rows
-    _require_laws(rows, c.architecture, stepped)
-    roles = {row.role: row for row in reversed(rows)}
-    coupled = is_coupled(selection.the_optimizer)
+        table = batch_rule(selection).rows
+    _require_laws(table, c.architecture, stepped)
+    roles = {row.role: row for row in reversed(table)}
+    outer = {name: roles[role] for name, role in _OUTER.items() if role in roles}
+    if c.architecture.tied_head:
+        del outer["head"]
+    rows = {}
+    for at, row in _addressed(c, table, outer).items():
+        # the gradient of a key bias is 0, packed with a query's or not
+        row = roles["query-bias"] if row.place.kind is Role.KEY_BIAS else row
+        decays = ((row.decay or ONE) / B / LONGER, (row.coupled_decay or ONE) / B / LONGER)
+        rows[at] = replace(row, decay=decays[0], coupled_decay=decays[1], memory=ONE / LONGER)
 
-    def times(row: ParameterRow, model: ParameterConstants) -> ParameterConstants:
-        if row.place.kind is Role.KEY_BIAS:  # whose gradient is 0, packed with a query's or not
-            row = roles["query-bias"]
-        seen = share(",".join(base.shape), row.place) if base and scale else ONE
+    def factor(place: Place, size: Monomial) -> float:
+        seen = share(",".join(base.shape), place) if base and scale else ONE
         samples = budget.times * (scale.ratio(seen) if scale else 1)
-        own = _times(lambda size: samples ** float(size.exponent("B")), coupled, row, model)
-        decay = own.weight_decay / (samples * budget.steps)
-        return replace(own, weight_decay=decay, memory=1 / budget.steps)
+        return math.pow(samples, size.exponent("B")) * math.pow(budget.steps, size.exponent("T"))
 
-    each = dict(_in_layers(c, rows)) | {
-        (c.parts[-1].name, None, name): roles[role]
-        for name, role in _OUTER.items()
-        if role in roles and not (c.architecture.tied_head and name == "head")
-    }
-    own = {at: times(row, c.parameter(*at, row.place.kind)) for at, row in each.items()}
-    return c.with_rows(own)
+    return _times(c, rows, is_coupled(selection.the_optimizer), factor)
 
 
 def _told(c: Constants, budget: Budget) -> Iterator[str]:
@@ -567,15 +555,22 @@ def stepped_by(
 
     ``base`` puts them relative to one, as constants that are relative to one stay; a budget stays
     too. ``stepped`` are the optimizer's roles; what the constants say of others is not for use.
-    Raises :class:`InputError` where they are not those of the selection that they name, and
-    :class:`Refusal` where the optimizer has no law for them.
+    Raises :class:`InputError` where they are not those of the selection that they name or relative
+    to another base, and :class:`Refusal` where the optimizer has no law for them.
     """
-    selected, recorded = c.selected, c.base if c.outer else None
-    heads, alignment = None, FULL
-    if recorded is not None:
+    selected, heads, alignment = c.selected, None, FULL
+    recorded = c.base if c.outer and selected is not None else None
+    if recorded is not None and selected is not None:
+        heads, alignment, stack = recorded.heads, recorded.alignment, selected.the_stack
         depth = recorded.depth and [*recorded.depth.values()]
+        if base is not None and base_of(base, heads, stack, c, alignment) != recorded:
+            raise InputError(
+                f"the constants are relative to a base of width {recorded.width} and depth "
+                f"{depth}{f', {recorded.shape}' * bool(recorded.shape)}, not to {shown(base)}"
+            )
         base = (recorded.width, depth, recorded.shape)
-        heads, alignment = recorded.heads, recorded.alignment
+    if optimizer == c.optimizer and (base is None or recorded is not None):
+        return c
 
     def made(answer: Answer, base: BaseLike | None, *stepped: Steps) -> Constants:
         sizes = vars(c.architecture)

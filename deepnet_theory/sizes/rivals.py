@@ -56,7 +56,7 @@ def wrong(name: str, c: Constants, base: Constants) -> Constants:
     depth = c.parts[0].layers / base.parts[0].layers
     width = c.architecture.width / base.architecture.width
     for at, p in c.rows.items():
-        (gain, rate), m = over(p, start[at]), matrix(c, at)
+        (gain, rate), m = over(p, start[at]), matrix_at(c, at)
         scaled = m is not None and m.role is Role.SCALED
         kappa = c.parts[0].sublayers[at[1] or 0].rate if scaled else 1.0
         beside = standard(c, at) / standard(base, at)
@@ -92,18 +92,18 @@ def with_factors(
 
 def standard(c: Constants, at: Address) -> float:
     """The gain of a matrix of standard deviation 1, over √(2N) where it ends a branch; or 1."""
-    a, m = c.architecture, matrix(c, at)
+    a, m = c.architecture, matrix_at(c, at)
     if m is None:
         return math.sqrt((a.width + a.vocab) / 2) if at[-1] == "head" else 1.0
     last = sublayer(c.parts[0].sublayers[at[1] or 0].kind).last_map[0]
     return math.sqrt(sum(a.fans(m)) / 2 / (2 * c.parts[0].layers if m.name == last else 1))
 
 
-def matrix(c: Constants, at: Address) -> Matrix | None:
+def matrix_at(c: Constants, at: Address) -> Matrix | None:
     """The matrix of a branch at an address, None for all else."""
     _, index, name = at
-    kind = None if index is None else sublayer(c.parts[0].sublayers[index].kind)
-    return kind and next((m for m in kind.matrices if m.name == name), None)
+    known = () if index is None else sublayer(c.parts[0].sublayers[index].kind).matrices
+    return next((m for m in known if m.name == name), None)
 
 
 def alike(one: Constants, other: Constants, vectors: bool = True) -> bool:
@@ -112,7 +112,7 @@ def alike(one: Constants, other: Constants, vectors: bool = True) -> bool:
     def numbers(c: Constants) -> Iterator[float]:
         yield from (c.scores, c.head_multiplier, *(s.alpha for s in c.parts[0].sublayers))
         for at, p in c.rows.items():
-            if vectors or matrix(c, at) or at[-1] in ("embedding", "head"):
+            if vectors or matrix_at(c, at) or at[-1] in ("embedding", "head"):
                 yield from (p.gain, p.rate)
 
     pairs = zip(numbers(one), numbers(other), strict=True)

@@ -62,14 +62,8 @@ def wanted(
     raise Refusal(f"norms are set in several ways, {reading.said_ways()}: no rule here has them so")
 
 
-def with_degrees(rule: Wanted) -> Wanted:
-    """What constants want, with the degrees of the optimizer whose stack they are of."""
-    if rule.selection is None:
-        return rule
-    return replace(rule, degrees=_degrees(rule.selection.the_optimizer))
-
-
-def _degrees(under: Optimizer) -> tuple[float, float]:
+def degrees(under: Optimizer) -> tuple[float, float]:
+    """(p, q) of the optimizer's first update."""
     return float(law(under).p), float(law(under).q)
 
 
@@ -123,7 +117,7 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
             yield replace(
                 rows_of(reading, c),
                 detail=f"closure {name}{route}",
-                degrees=_degrees(chosen.the_optimizer),
+                degrees=degrees(chosen.the_optimizer),
                 selection=placed,
             )
 
@@ -199,7 +193,7 @@ def _sizes_of_scheme(
         given.source,
         given.equation,
         tuple(_of_scheme(reading, given, parts, depth)),
-        _degrees(optimizer(chosen)),
+        degrees(optimizer(chosen)),
         published=True,
         selection=Selection(chosen, **reading.select) if plain else None,  # type: ignore[arg-type]
         stream={name: given.value(part.embedding, **depth) for name, part in parts.items()},

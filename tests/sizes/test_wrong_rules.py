@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.sizes.rivals import WRONG, alike, of_another, rows, wrong
+from deepnet_theory.sizes.rivals import WRONG, alike, matrix_at, of_another, wrong
 
 OPTIMIZERS, PLACEMENTS = ("adamw", "lamb", "momentum", "muon"), ("post-ln", "pre-ln")
 
@@ -38,11 +37,11 @@ def test_every_rule_is_the_same_at_the_base(optimizer, placement, name):
 def off(name, layers=32, width=32, optimizer="adamw", placement="pre-ln"):
     """What gain and rate of every matrix of a branch are over the rule's, by matrix."""
     c, base = exported(optimizer, placement, layers, width), exported(optimizer, placement, 2, 32)
-    own, kinds = dict(rows(wrong(name, c, base))), [s.kind for s in c.parts[0].sublayers]
+    own = wrong(name, c, base).rows
     return {
-        row[1]: (own[row].gain / p.gain, own[row].rate / p.rate)
-        for row, p in rows(c)
-        if row[0] is not None and row[1] in {m.name for m in sublayer(kinds[row[0]]).matrices}
+        at[-1]: (own[at].gain / p.gain, own[at].rate / p.rate)
+        for at, p in c.rows.items()
+        if matrix_at(c, at)
     }
 
 
@@ -60,8 +59,8 @@ SCALED = ("value", "output", "fc1", "fc2")
     ],
 )
 def test_a_wrong_rule_is_off_by_what_it_says(name, sizes, scaled, others):
-    for matrix, found in off(name, **sizes).items():
-        assert found == pytest.approx(scaled if matrix in SCALED else others)
+    for role, found in off(name, **sizes).items():
+        assert found == pytest.approx(scaled if role in SCALED else others)
 
 
 def test_standard_sizes_have_one_standard_deviation():
