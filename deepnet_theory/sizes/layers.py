@@ -91,7 +91,15 @@ class Layers:
     fed_by_stream: bool = True
 
     def __post_init__(self) -> None:
-        _ = self.drift
+        felt = any(branch.law.added.exponent("stream") for branch in self.branches)
+        start, end = self.embedding.exponent(self.depth), self.nodes[-1][1]
+        # of the size of what it adds to, S·r² is X² over that
+        grown = 2 * (end - self.drift * self.count - start)
+        if felt and grown > 0 and not self.normalised:
+            raise Refusal(
+                f"the stream of {self.where.name!r} explodes: its equation "
+                f"{self.where.equation!r} has no norm, and S*r^2 grows as {self.depth}^({grown})"
+            )
 
     @cached_property
     def drift(self) -> Fraction:
@@ -137,23 +145,16 @@ class Layers:
         """The exponent of the stream at the last layer, against its start."""
         return self.nodes[-1][1] - self.nodes[0][1]
 
-    def weight(
-        self, branch: SublayerSizes, embedded: bool = False
-    ) -> Iterator[tuple[Fraction, Fraction]]:
-        """Pairs (t, r): the branch weight at layer N^t is N^r, none where a factor is 0.
-
-        The stream is X, or of the embedding's size.
-        """
-        start = self.embedding.exponent(self.depth)
+    def weight(self, branch: SublayerSizes) -> Iterator[tuple[Fraction, Fraction]]:
+        """Pairs (t, r): the branch weight at layer N^t is N^r, none where a factor is 0."""
         for t, x in self.nodes:
-            gains = self._gains(branch, t, start if embedded else x)
-            if (weight := branch.law.at(branch.law.weight, gains)) is not None:
+            weight = branch.law.at(branch.law.weight, self._gains(branch, t, x))
+            if weight is not None:
                 yield t, weight.exponent(self.depth)
 
-    def weights(self, power: int, embedded: bool = False) -> Fraction | None:
+    def weights(self, power: int) -> Fraction | None:
         """The exponent of the sum of r^power, None where no branch adds anything."""
-        weights = ((t, r) for branch in self.branches for t, r in self.weight(branch, embedded))
-        return most(t + power * r for t, r in weights)
+        return most(t + power * r for branch in self.branches for t, r in self.weight(branch))
 
     @property
     def aligned(self) -> Fraction | None:

@@ -114,3 +114,11 @@ def test_encoder_and_decoder_have_their_own_shares():
         assert found[("N", "encoder")] == found[("M", "decoder")] == 0
         assert found[("N", "all")] == found[("M", "all")] == 0
         assert found[("M", "encoder")] == in_m
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "lamb"])
+def test_a_growing_decoder_divides_what_the_encoder_sends(name):
+    """Under plain pre-LN A = √M c/X_M = 1: the encoder's share stays as it is in M."""
+    selection = Selection(optimizer=name, placement="pre-ln", stack="encoder-decoder")
+    plain = own_rule(("encoder", "decoder"), "1", "1")
+    assert Exponents(selection, plain).all()["M", "encoder"] == 0
