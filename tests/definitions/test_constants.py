@@ -41,15 +41,60 @@ def test_json_round_trip_is_exact(alpha, beta, layers, multipliers):
 
 
 GOOD = constants().to_dict()
+OVER_A_BASE = dt.export("adamw", 6, width=64, heads=4, base=(16, 2)).to_dict()
 DEEP = functools.reduce(lambda inner, _: {"deeper": inner}, range(900), {})
 
 
-def _with(**changes):
-    return {**GOOD, **changes}
+def _with(data=GOOD, **changes):
+    return {**data, **changes}
 
 
 def _part(**changes):
-    return _with(parts=[{**GOOD["parts"][0], **changes}])
+    return _with(parts=[_with(GOOD["parts"][0], **changes)])
+
+
+def _based(**changes):
+    return _with(OVER_A_BASE, origin={"base": _with(OVER_A_BASE["origin"]["base"], **changes)})
+
+
+def _table(**changes):
+    data = json.loads(json.dumps(OVER_A_BASE))
+    data["parts"][0]["sublayers"][1]["parameters"].update(changes)
+    return data
+
+
+def places(node, at=()):
+    """Every container of plain data with one of its keys; the words of an origin are free."""
+    for key, below in node.items() if isinstance(node, dict) else enumerate(node):
+        if "origin" not in (*at, key) or "base" in (*at, key):
+            yield node, key
+        if isinstance(below, dict | list):
+            yield from places(below, (*at, key))
+
+
+def refused(data):
+    with pytest.raises(InputError) as caught:
+        Constants.from_dict(data)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 400
+
+
+HOSTILE = (
+    [1], {"x": 1}, 10**400, 1e308, float("nan"), "\x1b]52;c;aGk=\x07", "\x9b31m", "a\nb", "\u202e",
+    "\x00", "\ud800",
+)  # fmt: skip
+
+
+def test_no_place_of_a_file_takes_another_type_a_number_beyond_all_or_what_is_not_printed():
+    changed = json.loads(json.dumps(OVER_A_BASE))
+    tried = [*places(changed)]
+    assert len(tried) > 100
+    for holder, key in tried:
+        right = holder[key]
+        for value in HOSTILE:
+            if (key, value) != ("depth", {"x": 1}):  # a depth by its name
+                holder[key] = value
+                refused(changed)
+        holder[key] = right
 
 
 @pytest.mark.parametrize(
@@ -57,30 +102,28 @@ def _part(**changes):
     [
         [], {}, *(_with(**{key: value}) for key, value in (
             ("schema", "deepnet-theory/constants/2"), ("schema", "x" * 10_000), ("parts", []),
-            ("parts", "encoder"), ("parts", [{}]), ("parts", [1]), ("architecture", None),
-            ("stack", "decoder"), ("stack", "pile"), ("placement", "mid-ln"), ("norm", "batch"),
-            ("placement", "pre-ln"),  # whose alpha is 1
+            ("architecture", None), ("stack", "decoder"), ("stack", "pile"),
+            ("placement", "mid-ln"), ("norm", "batch"), ("placement", "pre-ln"),  # whose alpha is 1
             ("origin", {"half a pair": "\ud800"}), ("origin", {"many digits": 10**400}),
-            ("origin", DEEP),
-            ("eta", 1e308), ("eta", 0), ("eta", float("nan")), ("extra", 1))),
+            ("origin", {"a\nb": 1}), ("origin", DEEP), ("eta", 0), ("extra", 1), ("a\nb", 1))),
         *(_part(**{key: value}) for key, value in (
             ("layers", 0), ("layers", 2.5), ("layers", True), ("layers", "3"), ("extra", 1),
             ("name", "keys"), ("name", "../../etc"), ("multipliers", {"norm-gain": -1}),
             ("multipliers", {"norm": 1}), ("sublayers", []),
             ("sublayers", [{"kind": "cross", "alpha": 1, "beta": 1}] * 2))),
         *(_part(sublayers=[{"kind": "ffn", "alpha": 1, "beta": 1, **change}])
-          for change in ({"alpha": -1}, {"alpha": 1e308}, {"beta": 0}, {"beta": 1e-308},
-                         {"alpha": True}, {"beta": None}, {"kind": "moe"})),
+          for change in ({"alpha": -1}, {"beta": 0}, {"beta": 1e-308}, {"alpha": True},
+                         {"beta": None}, {"kind": "moe"})),
         *(_with(architecture={"width": 16, "heads": 2, **change}) for change in (
-            {"heads": 3}, {"width": "16"}, {"width": 2**40}, {"unknown": 1}, {"a\nb": 1},
-            {"activation": "tanh"}, {"residual_gain": 1e308}, {"ffn_ratio": 10**400},
-            {"ffn_ratio": 0.01})),
+            {"heads": 3}, {"width": 2**40}, {"activation": "tanh"}, {"ffn_ratio": 0.01})),
+        *(_based(**change) for change in (
+            {"width": -16}, {"width": 0.5}, {"heads": 0.5}, {"alignment": "half"}, {"more": 1})),
+        *(_table(**change) for change in (
+            {"gate": {}}, {"fc1": {"rates": 1}}, {"fc1": {"rate": -1}}, {"fc1": {"gain": 3.0}})),
     ],
 )  # fmt: skip
 def test_bad_data_is_refused_with_one_sentence(data):
-    with pytest.raises(InputError) as caught:
-        Constants.from_dict(data)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+    refused(data)
 
 
 def test_a_file_comes_back_and_a_damaged_large_binary_or_missing_one_is_refused(tmp_path):
@@ -169,54 +212,6 @@ def test_plain_data_of_another_shape_is_named_with_its_place(data, sentence):
     with pytest.raises(InputError) as caught:
         read(Tree, data, "a tree")
     assert str(caught.value).startswith(sentence)
-
-
-# ---- what a file may say that is printed or read again ----
-
-OVER_A_BASE = dt.export("adamw", 6, width=64, heads=4, base=(16, 2)).to_dict()
-BASE = OVER_A_BASE["origin"]["base"]
-
-
-@pytest.mark.parametrize("text", ["\x1b]52;c;aGk=\x07", "\x9b31m", "a\nb", "\u202e", "\x00"])
-def test_no_text_of_a_file_reaches_the_terminal_with_control_characters(text):
-    for changes in (
-        {"warning": text}, {"condition": text}, {"optimizer": text}, {"origin": {"of": text}},
-        {"origin": {text: 1}}, {"parts": [{**GOOD["parts"][0], "name": text}]},
-        {"parts": [{**GOOD["parts"][0], "name": text, "layers": -1}]}, {text: 1},
-    ):  # fmt: skip
-        with pytest.raises(InputError) as told:
-            Constants.from_dict(_with(**changes))
-        assert str(told.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    "base",
-    [
-        "abc", [1], -5, 0.5, 10**30, {}, {**BASE, "width": -16}, {**BASE, "width": 10**30},
-        {**BASE, "width": 0.5}, {**BASE, "heads": 0.5}, {**BASE, "depth": [2]},
-        {**BASE, "alignment": "half"}, {**BASE, "more": 1},
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_the_base_of_a_file_is_checked_as_the_rest_is(base):
-    with pytest.raises(InputError, match="base"):
-        Constants.from_dict({**OVER_A_BASE, "origin": {**OVER_A_BASE["origin"], "base": base}})
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"gate": {}}, "'gate'"), ({"fc1": 3}, "JSON object"),
-        ({"fc1": {"rates": 1}}, "no 'rates'"),
-        ({"fc1": {"rate": -1}}, "'fc1': rate"), ({"fc1": {"epsilon": "x"}}, "'fc1': epsilon"),
-        ({"fc1": {"gain": 3.0}}, "said twice"),
-    ],
-)  # fmt: skip
-def test_a_damaged_table_of_parameters_is_refused(change, told):
-    data = json.loads(json.dumps(OVER_A_BASE))
-    data["parts"][0]["sublayers"][1]["parameters"].update(change)
-    with pytest.raises(InputError, match=told):
-        Constants.from_dict(data)
 
 
 @pytest.mark.parametrize("select", ["adam", {}, {"optimizer": 5}, {"colour": "red"}])
