@@ -92,14 +92,6 @@ def sandwich(layers: int, ruled: bool) -> nn.Module:
     return model
 
 
-def layer_scale(layers: int) -> nn.Module:
-    model = GPT(layers, lambda x, f, norm: x + f.scale * f(norm(x)))
-    for block in model.h:
-        for branch in (block.attn, block.mlp):
-            branch.scale = nn.Parameter(torch.full((D,), 0.5))
-    return model
-
-
 @dataclass(frozen=True)
 class Kind:
     """A model by its number of layers, and what its rule is derived for."""
@@ -115,7 +107,6 @@ KINDS = {
     "parallel": Kind(partial(GPT, block=Parallel), {"layer": "attention+ffn"}),
     "Sub-LN": Kind(lambda n: with_inner_norms(GPT(n), D), {"layer": "attention-sub-ln,ffn-sub-ln"}),
     "sandwich": Kind(sandwich, {"placement": "sandwich-ln"}, has_place=False),
-    "LayerScale": Kind(layer_scale, {"placement": "layer-scale"}),
     # in a deep stack the tokens become alike: fewer of them leave experts without any
     "experts, 2 of 4": Kind(partial(GPT, mlp=Experts), {"layer": "attention,ffn@2/4"}, batch=16),
 }

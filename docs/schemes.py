@@ -30,7 +30,7 @@ under SGD, Adam and LAMB, and what still grows with depth. `deepnet-theory deriv
 prints one scheme; `python docs/schemes.py` makes this page.
 
 - **SGD, Adam, LAMB**: how the output change of one update scales with depth, to first order, if the
-  matrices (and a learnt scalar) are trained with that optimizer. SGD includes momentum. Adam
+  matrices are trained with that optimizer. SGD includes momentum. Adam
   includes all updates that do not depend on the gradient's size. LAMB includes all that scale with
   the weight's size. *Constant* is balanced.
 - **Measured**: the exponent at {conditions}, with its 95 % interval and the

@@ -84,12 +84,8 @@ def audit(
     reading = read(whole, roles=roles, progress=progress)
     if given is not None:
         reading = subject.as_asked(reading, given)
-    elif asked is None and any(
-        abs((s.in_gain.start or 1) - 1) > subject.EXACT for s in reading.sublayers
-    ):
-        reading = reading.in_gains  # somebody has put alpha there
-    forms = subject.placed_forms(reading)
-    why_not = "" if asked is not None else subject.without_law(reading, forms)
+    reading = reading.in_gains  # somebody may have put alpha there
+    why_not = "" if asked is not None else subject.without_law(reading)
     rules, at_depth = list[subject.Wanted](), None
     try:
         if given is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.files import read_text, write_text
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, shown, unknown
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placement
+from deepnet_theory.definitions.placement import Placement, placement
 from deepnet_theory.definitions.record import (
     ACTIVATIONS,
     COUNT,
@@ -125,7 +125,6 @@ class Architecture:
         bool, Option("", "A bias on the output head, which train starts at the log-unigram")
     ] = False
     dropout: Annotated[float, Option("P", "Dropout"), Within(0, 1)] = 0.0
-    residual_gain: float | None = None  # initial value of a learnable scalar on every branch
 
     def __post_init__(self) -> None:
         require(self, Architecture, _INVALID)
@@ -464,8 +463,7 @@ def _check_sublayer(c: Constants, part: PartConstants, s: SublayerConstants) -> 
     )
     _need_names(s.gains, f"matrix of {s.kind}", matrices)
     _need_names(s.norm_epsilon, f"norm of {where.name!r}", where.places)
-    beside = (*_OF_NORMS.values(), RESIDUAL_GAIN)
-    known = [*(p.name for p in spec.parameters), *beside]
+    known = [*(p.name for p in spec.parameters), *_OF_NORMS.values()]
     _need_names(s.parameters, f"parameter of {s.kind}", known)
     for name in set(matrices) & s.parameters.keys():
         gain = s.parameters[name].gain

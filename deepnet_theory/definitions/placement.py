@@ -18,11 +18,9 @@ from deepnet_theory.definitions.expression import (
     fold,
     parts,
 )
-from deepnet_theory.definitions.outcome import InputError
 
-_FUNCTIONS = dict.fromkeys(("norm", "branch", "learnt"), (1, 1))
+_FUNCTIONS = dict.fromkeys(("norm", "branch"), (1, 1))
 PLACEMENT = Grammar("a residual equation", ("x", "alpha"), _FUNCTIONS)
-RESIDUAL_GAIN = "residual_gain"  # learnt, on the branch
 
 # measured, not derived: benchmarks/results/practice.md
 HEAD = (
@@ -32,19 +30,14 @@ HEAD = (
 
 
 class _Summed(FloatAlgebra):
-    """The residual sum at numbers for x, α and the branch; what its norms divide by is left out.
+    """The residual sum at numbers for x, α and the branch; what its norms divide by is left out."""
 
-    Learnt numbers are ``times`` what they start at.
-    """
-
-    def __init__(self, x: float, branch: float, alpha: float, times: float) -> None:
+    def __init__(self, x: float, branch: float, alpha: float) -> None:
         super().__init__(x=x, alpha=alpha)
-        self.branch, self.times = branch, times
+        self.branch = branch
 
     def call(self, function: str, arguments: tuple[float, ...]) -> float:
         (argument,) = arguments
-        if function == "learnt":
-            return self.times * argument
         return self.branch if function == "branch" else argument
 
 
@@ -71,8 +64,6 @@ class Placement:
 
     Every law of the placement (branch weight, size of the gradients, which knobs exist) is
     derived from ``equation``; ``final_norm`` says whether the stack ends in one more norm.
-    ``learnt(1/alpha)`` is a learnt multiplier of the branch that starts at 1/α, one for every
-    channel.
     """
 
     name: str = ""
@@ -82,19 +73,7 @@ class Placement:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for call in calls(self.expression.root, "learnt"):
-            if any(isinstance(p, Call) or p == Name("x") for p in parts(call.arguments[0])):
-                raise InputError(
-                    f"placement {self.name!r}: a learnt multiplier starts at a number, which may "
-                    f"hold alpha, and one in {self.equation!r} does not"
-                )
-            once, twice = (self.coefficients(2.0, times) for times in (1.0, 2.0))
-            changes = [a != b for a, b in zip(once, twice, strict=True)]
-            if changes != [False, True] or len(self.learnt) > 1:
-                raise InputError(
-                    f"placement {self.name!r}: one learnt number may multiply the branch in the "
-                    f"residual sum, and that is not so in {self.equation!r}"
-                )
+        PLACEMENT.parse(self.equation)  # so that what is none fails here
 
     @cached_property
     def expression(self) -> Expression:
@@ -121,24 +100,11 @@ class Placement:
         norms = tuple(_norms(self.expression.root))
         return (*norms[:-1], "sum") if self.normalises_sum else norms
 
-    def coefficients(self, alpha: float, times: float = 1.0) -> tuple[float, float]:
-        """What x and the branch are multiplied by in the residual sum, norms left out.
-
-        A learnt multiplier is ``times`` what it starts at.
-        """
+    def coefficients(self, alpha: float) -> tuple[float, float]:
+        """What x and the branch are multiplied by in the residual sum, norms left out."""
         root, at = self.expression.root, float(alpha)
-        x, branch = (fold(root, _Summed(*one, at, times)) for one in ((1.0, 0.0), (0.0, 1.0)))
+        x, branch = (fold(root, _Summed(*one, at)) for one in ((1.0, 0.0), (0.0, 1.0)))
         return x, branch
-
-    @cached_property
-    def learnt(self) -> tuple[str, ...]:
-        """The learnt multiplier of the branch by name, where there is one."""
-        return (RESIDUAL_GAIN,) * len(calls(self.expression.root, "learnt"))
-
-    def starts(self, alpha: float) -> tuple[float, ...]:
-        """What the learnt multiplier starts at, where there is one."""
-        learnt = calls(self.expression.root, "learnt")
-        return tuple(fold(call.arguments[0], FloatAlgebra(alpha=alpha)) for call in learnt)
 
     @property
     def training_condition(self) -> str:

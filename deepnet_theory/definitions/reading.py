@@ -14,10 +14,11 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placements
+from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.selection import PLAIN_LAYER, described_layer
 
 UNKNOWN = "unknown"
+EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
 NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that
 
 
@@ -102,7 +103,6 @@ class FoundNorm:
     On the residual ``sum``, at the branch's ``input`` or ``output``, ``within`` it as its kind has
     it, ``inside`` as no kind does, on queries and keys alone (``scores``); of no sublayer at the
     ``start`` or end (``final``) of a stack. ``enters`` are the roles that multiply what it gives.
-    ``bias_behind``: its gain is taken as the branch's multiplier, which its bias is added behind.
     """
 
     where: str
@@ -111,7 +111,6 @@ class FoundNorm:
     bias: str | None
     size: float
     enters: tuple[str, ...] = ()
-    bias_behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,11 +161,10 @@ def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
 class FoundSublayer:
     r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
 
-    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is and
-    ``multiplier`` which. ``carried`` is the product of the a since the last norm on the stream,
-    this one left out. ``start`` is the size of a multiplier that is a norm's gain, written as 1 + w
-    or as w. ``sums`` counts the stack's residual sums, for branches in parallel; ``why``
-    says what left matrices without a role.
+    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is, and then
+    the number is its root mean square. ``carried`` is the product of the a since the last norm on
+    the stream, this one left out. ``sums`` counts the stack's residual sums, for branches in
+    parallel; ``why`` says what left matrices without a role.
     ``activation`` is that between fc1 and fc2, or of those built here the one most like it;
     ``scores`` what multiplies the scores of queries and keys, relative to 1/√k.
     ``line`` is that of the code that adds the branch to the stream.
@@ -184,24 +182,17 @@ class FoundSublayer:
     biases: tuple[str, ...] = ()
     carried: float = 1.0
     why: str = ""
-    multiplier: str = ""
-    start: float = 0.0
     activation: str = ""
     scores: float = 1.0
     line: Line | None = None
 
     @property
     def in_gain(self) -> FoundSublayer:
-        """The same, the gain of the norm behind its branch taken as a learnt multiplier."""
+        """The same, a gain that is not 1 of the norm behind its branch taken as its multiplier."""
         outer = next((n for n in self.norms if n.where == "output" and n.gain), None)
-        if outer is None or self.learnt:
+        if outer is None or math.isclose(outer.size, 1, abs_tol=EXACT):
             return self
-        plain = replace(outer, gain=None, size=1.0, bias_behind=True)
-        norms = (plain if n is outer else n for n in self.norms)
-        return replace(
-            self, branch=self.branch * outer.size, norms=tuple(norms), learnt=outer.gain,
-            multiplier=RESIDUAL_GAIN, start=outer.size,
-        )  # fmt: skip
+        return replace(self, branch=self.branch * outer.size, learnt=self.learnt or outer.gain)
 
     @property
     def alpha(self) -> float:
@@ -239,16 +230,6 @@ class FoundSublayer:
         """The residual equation as ``definitions/placements`` write it, alpha left out."""
         return residual_equation(self.around)
 
-    @property
-    def way(self) -> tuple[frozenset[str], tuple[str, ...]]:
-        """Where norms stand and what is learnt, as a placement says the two."""
-        return self.around, (self.multiplier,) if self.multiplier else ()
-
-    @property
-    def learnt_parameter(self) -> str | None:
-        """The parameter that the learnt multiplier is, or is an entry of; it steps as a whole."""
-        return self.learnt and self.learnt.partition("[")[0]
-
 
 def by_sum(sublayers: Iterable[FoundSublayer]) -> Iterator[list[FoundSublayer]]:
     """The branches of each residual sum."""
@@ -258,8 +239,6 @@ def by_sum(sublayers: Iterable[FoundSublayer]) -> Iterator[list[FoundSublayer]]:
 def _used(beside: list[FoundSublayer]) -> Iterator[str]:
     """The parameters of the branches of one sum: norms once, all others for each branch."""
     for s in beside:
-        if s.learnt and s.multiplier == RESIDUAL_GAIN:
-            yield s.learnt
         yield from dict.fromkeys(m.where for m in s.matrices)
     yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms if n.gain)
 
@@ -300,18 +279,15 @@ class Reading:
 
     @property
     def in_gains(self) -> Reading:
-        """The same, the gains of norms behind branches taken as learnt multipliers of these."""
+        """The same, gains that are not 1 of norms behind branches taken as their multipliers."""
         return replace(self, sublayers=tuple(s.in_gain for s in self.sublayers))
 
     @property
     def placement(self) -> str | None:
-        """The placement whose norms are the model's in every sublayer, with an α or without one.
-
-        What is learnt in it multiplies what is learnt in the model.
-        """
-        ways = {s.way for s in self.sublayers}
+        """The placement whose norms are the model's in every sublayer, with an α or without one."""
+        around = {s.around for s in self.sublayers}
         on = {s.alpha_on for s in self.sublayers}
-        fitting = [p for p in placements().values() if {(p.norms, p.learnt)} == ways]
+        fitting = [p for p in placements().values() if {p.norms} == around]
         fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != ("branch" in on))
         return fitting[0].name if fitting else None
 

@@ -47,8 +47,6 @@ class Scheme(Placement):
     def __post_init__(self) -> None:
         super().__post_init__()
         optimizer(self.optimizer)
-        if self.learnt:
-            raise InputError(f"scheme {self.name!r}: a published scheme has no learnt scalar here")
         for multipliers in (self.rates, self.epsilon):
             for role, text in multipliers.items():
                 Role(role)

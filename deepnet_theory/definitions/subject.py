@@ -19,8 +19,8 @@ from typing import Any
 
 from deepnet_theory.definitions.constants import Constants, PartConstants
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placement, placements
 from deepnet_theory.definitions.reading import (
+    EXACT,
     UNKNOWN,
     FoundMatrix,
     FoundSublayer,
@@ -30,9 +30,8 @@ from deepnet_theory.definitions.reading import (
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import sublayer
 
-EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
 RATE_OF = "rate of "
-LEARNT, INSIDE = "learnt", "inside"  # what some published schemes have in their equation
+INSIDE = "inside"  # a norm that some published schemes have within their branches
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class WantedSublayer:
 
     ``rates`` are learning-rate multipliers by role, 1 where none is given. ``std`` is that of a
     matrix of gain 1 where it is not Xavier's. ``norm_epsilon`` is what a norm's ε is multiplied by,
-    by its place. ``part`` and ``index`` are the sublayer's place in constants. ``learnt`` says
-    that a learnt scalar multiplies the branch, which starts at 1/α.
+    by its place. ``part`` and ``index`` are the sublayer's place in constants.
     """
 
     norms: frozenset[str]
@@ -53,7 +51,6 @@ class WantedSublayer:
     norm_epsilon: dict[str, float] = field(default_factory=dict)
     part: str = ""
     index: int = 0
-    learnt: bool = False
 
     def gain(self, matrix: FoundMatrix) -> float:
         """The wanted gain against Xavier's standard deviation."""
@@ -122,8 +119,6 @@ def rows_of(reading: Reading, c: Constants) -> Wanted:
             replace(row, norms=row.norms | (norms_of(s) & {INSIDE}))
             for s, row in zip(sublayers, cycle(asked), strict=False)
         )
-    if c.architecture.residual_gain is not None:
-        raise Refusal("the constants ask for residual gains, which this model has none of")
     made_for = {name: part.layers for name, part in zip(stacks, parts, strict=True)}
     return Wanted(
         c.optimizer, "the constants given", c.placement, tuple(rows),
@@ -138,22 +133,14 @@ def _asked(c: Constants, part: PartConstants, index: int) -> WantedSublayer:
     own = {m.name: c.parameter(part.name, index, m.name, m.role)
            for m in sublayer(s.kind).matrices}  # fmt: skip
     gains = {role: p.gain for role, p in own.items()}
-    own |= {name: s.parameters[name] for name in where.learnt if name in s.parameters}
     return WantedSublayer(
         where.norms, stream / branch, gains, {role: p.rate for role, p in own.items()},
         norm_epsilon=s.norm_epsilon, part=part.name, index=index,
-        learnt=RESIDUAL_GAIN in where.learnt,
     )  # fmt: skip
 
 
 def as_asked(reading: Reading, c: Constants) -> Reading:
-    """A reading in the terms of constants.
-
-    A norm's gain is a multiplier where they have one, and scores that are not divided by √k alone
-    are held against the number that they ask for.
-    """
-    if c.the_placement.learnt and "output" in c.the_placement.norms:
-        reading = reading.in_gains
+    """A reading whose scores, if not divided by √k alone, are held against those of constants."""
 
     def asked(s: FoundSublayer, m: FoundMatrix) -> FoundMatrix:
         own = m.role == "query" and not math.isclose(s.scores, 1, rel_tol=EXACT)
@@ -180,14 +167,11 @@ def _require_layers(reading: Reading, name: str, part: PartConstants) -> None:
 
 def require_equation(reading: Reading, rule: Wanted) -> None:
     """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
-    placed = placement(rule.placement)
     for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
-        if s.around != row.norms - {INSIDE} or s.way != (placed.norms, placed.learnt):
-            learnt = f" with {s.learnt}, which is learnt" if s.learnt else ""
+        if s.around != row.norms - {INSIDE}:
             raise _of_another(
                 reading,
-                f"{at(s)} is {s.equation}{learnt}, the constants are for "
-                f"{residual_equation(row.norms)}",
+                f"{at(s)} is {s.equation}, the constants are for {residual_equation(row.norms)}",
             )
 
 
@@ -210,7 +194,7 @@ def at(s: FoundSublayer) -> str:
 def without_law(reading: Reading, but: Container[str] = ()) -> str:
     """Why no rule speaks of these branches; no word where one does.
 
-    ``but`` are the forms, ``LEARNT`` and ``INSIDE``, that a scheme itself has.
+    ``but`` are the forms, such as ``INSIDE``, that a scheme itself has.
     """
     for s in reading.sublayers:
         for form, why in _forms(s):
@@ -221,23 +205,11 @@ def without_law(reading: Reading, but: Container[str] = ()) -> str:
     return ""
 
 
-def placed_forms(reading: Reading) -> tuple[str, ...]:
-    """``LEARNT`` where a placement has the model's learnt multipliers, and so a law of them."""
-    where = reading.placement
-    return (LEARNT,) if where and placement(where).learnt else ()
-
-
 def _forms(s: FoundSublayer) -> Iterator[tuple[str, str]]:
     if any(n.where == "inside" for n in s.norms):
         yield INSIDE, "has a norm within its branch, which has no law here"
     if s.learnt is not None:
-        term = "is" if s.multiplier else "has its stream"
-        laws = " and ".join(p.equation for p in placements().values() if p.learnt)
-        yield (
-            LEARNT,
-            f"{term} multiplied by {s.learnt}, which is learnt: its steps have a law in {laws}, "
-            "where all sublayers are alike",
-        )
+        yield "learnt", f"is multiplied by {s.learnt}, which is learnt: its steps have no law here"
     elif s.branch == 0:
         yield "zero", "is multiplied by 0"
 
@@ -250,7 +222,7 @@ class Difference:
     """One α, one placement or one gain of one sublayer that is ``ratio`` times the wanted one."""
 
     index: int  # of the sublayer
-    item: str  # alpha, norms, learnt, reads, "rate of" a role, or a matrix's role
+    item: str  # alpha, norms, reads, "rate of" a role, or a matrix's role
     ratio: float
     found: float
     wanted: float
@@ -269,9 +241,7 @@ def differences(
     for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
         if norms_of(s) != wanted.norms:
             yield Difference(index, "norms", 1.0, 1.0, 1.0)
-        if wanted.learnt and s.learnt is None:
-            yield Difference(index, "learnt", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
-        elif not math.isclose(s.alpha, wanted.alpha, rel_tol=exact):
+        if not math.isclose(s.alpha, wanted.alpha, rel_tol=exact):
             yield Difference(index, "alpha", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
         read = reading_alpha(s, wanted)
         if read:

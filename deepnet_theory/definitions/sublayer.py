@@ -39,7 +39,6 @@ class Role(StrEnum):
     QUERY_BIAS = "query-bias"
     KEY_BIAS = "key-bias"
     HEAD_BIAS = "head-bias"
-    RESIDUAL_GAIN = "residual-gain"  # a learnable scalar on the whole branch, off by default
 
 
 ROUTER = "router"

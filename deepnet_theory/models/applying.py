@@ -27,7 +27,6 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
-from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.reading import FoundSublayer, Logits, Reading, residual_equation
 from deepnet_theory.definitions.subject import (
     Difference,
@@ -35,6 +34,7 @@ from deepnet_theory.definitions.subject import (
     WantedSublayer,
     as_asked,
     differences,
+    without_law,
 )
 from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.models.asked import (
@@ -43,7 +43,6 @@ from deepnet_theory.models.asked import (
     blocks,
     describe,
     fit,
-    multiplier,
     where,
 )
 from deepnet_theory.models.factory import Made, made
@@ -54,15 +53,13 @@ from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
 
 
 class Draw(Protocol):
-    """Views of a parameter, drawn at a deviation, or filled with what they ``start`` at."""
+    """Views of a parameter, drawn at a deviation."""
 
-    def __call__(
-        self, name: str, views: Iterable[Tensor], std: float, start: float | None = None
-    ) -> None: ...
+    def __call__(self, name: str, views: Iterable[Tensor], std: float) -> None: ...
 
 
-# standard deviation, mean, and the entries: an axis, the first along it, the end (None: all)
-Runs = tuple[tuple[float, float, int, int, int | None], ...]
+# standard deviation and the entries: an axis, the first along it, the end (None: all)
+Runs = tuple[tuple[float, int, int, int | None], ...]
 CHANCE = 1e-6  # of refusing a model whose matrices were drawn as they should
 EDGE = 1.1  # times the largest singular value that independent entries have
 KEPT = "nothing was changed"
@@ -140,14 +137,10 @@ def apply_(
     module = own_module(model)
     with restored_on_error(module) as keep:
 
-        def draw(
-            name: str, views: Iterable[Tensor], std: float, start: float | None = None
-        ) -> None:
+        def draw(name: str, views: Iterable[Tensor], std: float) -> None:
             keep(module.get_parameter(name))
             for view in views:
-                if start is not None:
-                    view.fill_(start)
-                elif std:  # anew, as a view need not be dense
+                if std:  # anew, as a view need not be dense
                     view.copy_(torch.empty_like(view).normal_(0.0, std, generator=generator))
                 else:
                     view.zero_()
@@ -168,6 +161,8 @@ def _applied(
         raise Refusal(
             f"{why}; say initialise=True to draw them anew, or initialise=False to set alpha alone"
         )
+    if drawn and (why := without_law(reading.in_gains)):  # of gains that no rule asks for
+        raise Refusal(f"{why}; {KEPT}")
     changes = _set_alpha(model, reading, rule)
     large: dict[str, float] = {}
     if drawn:
@@ -187,11 +182,7 @@ def _applied(
     if left:
         raise Refusal(f"{_no_place(reading, left[0])}; {KEPT}")
     for d in differences(again, rule, EXACT, CHANCE) if drawn else ():
-        if d.matrix is None:
-            raise Refusal(
-                f"{again.sublayers[d.index].learnt} was set and alpha is {d.found:.4g}, expected "
-                f"{d.wanted:.4g}; {KEPT}"
-            )
+        assert d.matrix is not None
         size, aim = (gain * d.matrix.xavier for gain in (d.found, d.wanted))
         raise Refusal(
             f"{d.matrix.where} enters the forward pass with entries of rms {size:.4g} after it was "
@@ -217,19 +208,19 @@ def start_(
     to the constants, as ``parameter_groups`` asks. Raises :class:`Refusal` as :func:`apply_` does.
     """
     model, large = own_module(model), dict[str, float]()
-    starts: dict[str, dict[tuple[int, int, int | None], tuple[float, float]]] = {}
+    starts: dict[str, dict[tuple[int, int, int | None], float]] = {}
 
-    def draw(name: str, views: Iterable[Tensor], std: float, start: float | None = None) -> None:
-        parameter, mean = model.get_parameter(name), start or 0.0
+    def draw(name: str, views: Iterable[Tensor], std: float) -> None:
+        parameter = model.get_parameter(name)
         for view in views:
-            view.normal_(mean, std)
+            view.normal_(0.0, std)
             run: tuple[int, int, int | None] = (0, 0, None)
             if view.numel() < parameter.numel():
                 view = view[(None,) * (parameter.dim() - view.dim())]
                 axis = next(i for i, n in enumerate(view.shape) if n < parameter.shape[i])
                 first = (view.storage_offset() - parameter.storage_offset()) // view.stride(axis)
                 run = axis, first, first + view.shape[axis]
-            starts.setdefault(name, {})[run] = std, mean
+            starts.setdefault(name, {})[run] = std
 
     whole, reading, rule = _read(model, c, inputs, roles)
     list(_draw_outer(model, reading, c, True, draw))
@@ -245,7 +236,7 @@ def start_(
     for change in smaller:
         lines[f"{re.sub('[0-9]+', '#', change.name)}: {change.what}"] = None
     lines |= dict.fromkeys(f"norms on the {where}: epsilon {e:.3g}" for where, e in large.items())
-    runs = {name: tuple((*v, *run) for run, v in own.items()) for name, own in starts.items()}
+    runs = {name: tuple((std, *run) for run, std in own.items()) for name, own in starts.items()}
     return runs, [*lines, *lines_of_code(again, c)]
 
 
@@ -291,8 +282,7 @@ def _compare(optimizer: torch.optim.Optimizer, *_: object) -> None:
 
 def _alphas(reading: Reading, rule: Wanted) -> list[Difference]:
     """The sublayers whose α, where it is in the code, is another one."""
-    different = (d for d in differences(reading, rule, EXACT) if d.item == "alpha")
-    return [d for d in different if not rule.sublayers[d.index].learnt]
+    return [d for d in differences(reading, rule, EXACT) if d.item == "alpha"]
 
 
 def read_(
@@ -348,11 +338,6 @@ def _no_place(reading: Reading, d: Difference) -> str:
         remedy = f"set it to {d.wanted:.4g} there"
     elif "output" in s.around:  # a norm takes out what a matrix carries
         remedy = f"divide what is behind the branch's norm by {d.wanted:.4g} there"
-        for other in placements().values():
-            if other.learnt and other.norms == s.around:
-                remedy += (
-                    f", or take the placement {other.name}, whose alpha starts that norm's gain"
-                )
     return (
         f"the model's code has no place for alpha = {d.wanted:.4g}, it has {d.found:.4g} in "
         f"{where(s)}; {remedy}"
@@ -369,14 +354,6 @@ def _draw(model: nn.Module, reading: Reading, rule: Wanted, draw: Draw) -> Itera
             std = gain * m.xavier / (1.0 if sublayer(s.kind).experts > 1 else m.times)
             draw(m.name, blocks(model, m), std)
             yield Change(m.where, f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}")
-        if s.learnt and (parameter := s.learnt_parameter) and row.learnt:
-            entries = multiplier(model, s.learnt)
-            size = float(entries.square().mean().sqrt())
-            start = s.alpha / row.alpha * size if size else 1 / row.alpha
-            if s.start:  # a norm's gain, which may be written as 1 + w
-                start = float(entries.mean()) + s.start * (s.alpha / row.alpha - 1)
-            draw(parameter, [entries], 0.0, start)
-            yield Change(s.learnt, f"learnt multiplier, {start:.6g}")
         for name in (*(m.bias for m in s.matrices), *s.biases):
             if name is not None and name not in zeros:  # packed ones have one in common
                 zeros.add(name)
@@ -395,14 +372,13 @@ def _set_epsilons(
     for s, row in _rows(reading, rule):
         for norm in (n for n in s.norms if n.where in row.norm_epsilon):
             aim = row.norm_epsilon[norm.where] * NORM_EPS
-            gain = norm.gain or (s.learnt_parameter if s.start and norm.where == "output" else None)
-            owner = vars(model.get_submodule(gain.rpartition(".")[0])) if gain else {}
+            owner = vars(model.get_submodule(norm.gain.rpartition(".")[0])) if norm.gain else {}
             names = [n for n in ("eps", "variance_epsilon") if isinstance(owner.get(n), float)]
             if not names:
                 large[norm.where] = aim
             elif owner[names[0]] > aim:
                 owner[names[0]] = aim
-                yield Change(f"{gain}, {names[0]}", f"epsilon {aim:.3g}")
+                yield Change(f"{norm.gain}, {names[0]}", f"epsilon {aim:.3g}")
 
 
 def _draw_behind_gates(
@@ -422,9 +398,8 @@ def _not_fresh(model: nn.Module, reading: Reading) -> str:
     """Why the weights should not be drawn anew unasked; no word where they are as made."""
     trained = "these weights look trained, and would be lost"
     for s in reading.sublayers:
-        vectors = [name for norm in s.norms for name in (norm.gain, norm.bias)]
-        for name in (*vectors, s.learnt):
-            if name and (p := multiplier(model, name)).numel() and p.min() < p.max():
+        for name in (name for norm in s.norms for name in (norm.gain, norm.bias)):
+            if name and (p := model.get_parameter(name)).numel() and p.min() < p.max():
                 return f"the entries of {name} differ: {trained}"
         for m in s.matrices:
             w = torch.cat([v.transpose(0, m.axis).flatten(1) for v in blocks(model, m)])

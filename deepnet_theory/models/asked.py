@@ -16,7 +16,6 @@ from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.subject import (
     Wanted,
     factor,
-    placed_forms,
     require_equation,
     rows_of,
     without_law,
@@ -49,7 +48,7 @@ def fit(reading: Reading, c: Constants) -> Wanted:
                 )
     if reading.notes:
         raise Refusal(f"the model was not understood: {reading.notes[0]}")
-    if why := without_law(reading, placed_forms(reading)):
+    if why := without_law(reading):
         raise Refusal(why)
     rule = rows_of(reading, c)
     require_equation(reading, rule)
@@ -81,16 +80,11 @@ def describe(reading: Reading, rule: Wanted) -> dict[str, tuple[Description, ...
             add(m.bias, Description(*site, *_bias(s.kind, m.role), times=behind))
         for name in s.biases:
             add(name, Description(*site, *_bias(s.kind, s.matrices[-1].role)))
-        learnt = Description(*site, Role.RESIDUAL_GAIN, s.multiplier, 1 / row.alpha)
-        add(s.learnt_parameter, learnt)
         for norm in s.norms:
             inner = norm.where == "within" and sublayer(s.kind).inner is not None
             prefix = "inner_" if inner else ""
             add(norm.gain, Description(*site, Role.NORM_GAIN, f"{prefix}gain"))
-            # the rule's bias is multiplied by 1/α too
-            times = row.alpha if norm.bias_behind else 1.0
-            bias = Description(*site, Role.NORM_BIAS, f"{prefix}bias", 0.0, times=times)
-            add(norm.bias, bias)
+            add(norm.bias, Description(*site, Role.NORM_BIAS, f"{prefix}bias", 0.0))
     for norm in reading.norms:
         part = rule.sublayers[-1 if norm.where == "final" else 0].part
         add(norm.gain, Description(part, role=Role.NORM_GAIN, name="gain"))
@@ -147,16 +141,6 @@ def blocks(model: nn.Module, m: FoundMatrix) -> Iterator[Tensor]:
     parameter = model.get_parameter(m.name).detach()
     for start, end in m.outputs:
         yield parameter.narrow(m.axis, start, end - start)
-
-
-def multiplier(model: nn.Module, name: str) -> Tensor:
-    """A learnt multiplier in place: a parameter, or entries of it (``gates[2]``, ``b[4:8]``)."""
-    owner, _, entry = name.rstrip("]").partition("[")
-    parameter = model.get_parameter(owner).detach()
-    if not entry:
-        return parameter
-    start, _, end = entry.partition(":")
-    return parameter[int(start) : int(end)] if end else parameter[int(start)]
 
 
 def where(s: FoundSublayer) -> str:

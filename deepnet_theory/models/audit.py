@@ -17,11 +17,10 @@ from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Finding, Planned
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
-from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, Reading
+from deepnet_theory.definitions.reading import EXACT, UNKNOWN, FoundMatrix, Reading
 from deepnet_theory.definitions.record import written
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
-    EXACT,
     Difference,
     Wanted,
     differences,
@@ -130,7 +129,7 @@ def distance(
     coefficient that the code multiplies with was computed from some rule, and weighs as much as
     all matrices of the sublayer.
     """
-    differ = {(d.index, "alpha" if d.item == "learnt" else d.item) for d in different}
+    differ = {(d.index, d.item) for d in different}
     rows = list(zip(reading.sublayers, rule.sublayers, strict=True))
     kinds: dict[tuple[str, str, str], int] = {}
     for index, (s, w) in enumerate(rows):

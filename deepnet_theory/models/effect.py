@@ -24,7 +24,7 @@ from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, Reading
 from deepnet_theory.definitions.subject import RATE_OF, Difference, Wanted, reading_alpha
 from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.models.asked import blocks, multiplier
+from deepnet_theory.models.asked import blocks
 from deepnet_theory.models.factory import Made, told
 from deepnet_theory.models.step import FinalState, of_one_seed, update
 
@@ -181,8 +181,6 @@ def _fix(model: nn.Module, reading: Reading, rule: Wanted, fixed: Iterable[Diffe
         elif d.item.startswith(RATE_OF):
             for m in (m for m in alone if m.role == d.item.removeprefix(RATE_OF)):
                 take(m, 1.0, d.item, 1 / d.ratio)
-        elif d.item == "alpha" and s.learnt:
-            multiplier(model, s.learnt).mul_(d.ratio)
         elif d.item == "alpha" and last and "output" not in s.around and 0 < d.ratio < math.inf:
             for m in last:
                 take(m, d.ratio, d.item, rule.counts(d.ratio))

@@ -12,13 +12,13 @@ from torch import nn
 
 from deepnet_theory.definitions.audit import DIFFERENCE, REMARK, Finding
 from deepnet_theory.definitions.reading import (
+    EXACT,
     FoundMatrix,
     FoundSublayer,
     Reading,
     residual_equation,
 )
 from deepnet_theory.definitions.subject import (
-    EXACT,
     INSIDE,
     RATE_OF,
     Difference,
@@ -91,10 +91,6 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
         if INSIDE in wanted.norms:
             what += ", with one more norm within the branch"
         mend = f"x = {_equation(wanted)}"
-    elif first.item == "learnt":
-        gate = f"{1 / wanted.alpha:.4g}"
-        what = f"no learnt scalar multiplies the branch, and {rule.name} starts one at {gate}"
-        mend = f"x = x + torch.nn.Parameter(torch.tensor({gate})) * branch(x)"
     elif first.item == "reads":
         what = (
             f"the branch reads alpha*x, {s.stream:.4g}*x, and is to read x: its matrices take in "
@@ -112,9 +108,6 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
     elif m is None:
         what = f"alpha is {_held(group, '.4g')}" + f" (in {s.line})" * bool(s.line)
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
-        if wanted.learnt and s.learnt and (name := s.learnt_parameter):
-            part = s.learnt.removeprefix(name)  # its entries, where it is a part
-            mend = f'model.get_parameter("{name}").data{part}.fill_({1 / wanted.alpha:.4g})'
     else:
         used = f", used {m.times:.3g} times" if m.times != 1 else ""
         entries = [d.matrix.entries for d in group if d.matrix is not None]

@@ -179,12 +179,7 @@ def _number(factor: object, of: Node) -> float | None:
 
 def _name(factor: object) -> str | None:
     """The parameter that a factor is, is an entry of, or is computed from."""
-    if not isinstance(factor, Node) or not factor.parameters:
-        return None
-    name = factor.parameters[0].name
-    if factor.op == "select" and factor.args[0] is factor.parameters[0]:
-        return f"{name}[{factor.args[2]}]"
-    return f"{name}[{factor.which}]" if factor.op == "unbind" else name
+    return factor.parameters[0].name if isinstance(factor, Node) and factor.parameters else None
 
 
 # ---- sums ----

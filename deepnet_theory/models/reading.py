@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 from deepnet_theory.definitions.outcome import InputError, unknown
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN
 from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, FoundSublayer, Reading
 from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models.branches import BranchReader, Parts
@@ -217,7 +216,6 @@ class Reader:
                             for n, place in around.items()
                         ),
                         matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
-                        multiplier=RESIDUAL_GAIN if term.learnt and not s.stream.learnt else "",
                         biases=s.biases, carried=carried, why=branch.why(),
                         activation=branch.activation, scores=branch.scores,
                         line=s.node.line,

@@ -206,7 +206,7 @@ def path_of(placement: Placement, update: Update) -> sp.Expr:
     Raises :class:`Refusal` for a placement or an update that the route lacks.
     """
     path = alpha if placement.normalises_sum else sp.S.One
-    of_pre_ln = placement.final_norm and placement.norms == {"input"} and not placement.learnt
+    of_pre_ln = placement.final_norm and placement.norms == {"input"}
     covered = placement.normalises_sum or of_pre_ln
     if not (covered and vanishes(branch_weight(placement) - P / path)) or update.p < 0:
         what = "an update that falls with its gradient" if update.p < 0 else placement.equation

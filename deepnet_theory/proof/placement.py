@@ -109,7 +109,7 @@ def _identity(output: Any) -> Any:
 def residual(
     placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr], *, rescale: bool = True
 ) -> sp.Expr:
-    """The sublayer's output as a SymPy expression, learnt multipliers as they start.
+    """The sublayer's output as a SymPy expression.
 
     ``rescale`` divides a norm's argument by the scalar of its identity path.
     """
@@ -119,7 +119,7 @@ def residual(
         return Normalise(_unit_identity(argument) if rescale else argument)
 
     names = {"x": x, "alpha": alpha}
-    functions = {"branch": branch_of, "norm": norm, "learnt": lambda start: start}
+    functions = {"branch": branch_of, "norm": norm}
     return sp.expand_mul(in_sympy(placement.expression, names, functions))
 
 

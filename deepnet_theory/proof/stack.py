@@ -127,9 +127,6 @@ class ExplicitSublayer:
         starts = np.full(len(self.alpha), float(role in MATRICES or role is Role.NORM_GAIN))
         if role is Role.SCALED:
             starts = self.beta
-        elif name in placement.learnt:
-            index = placement.learnt.index(name)
-            starts = np.array([placement.starts(a)[index] for a in self.alpha])
         size = self.at_knobs(response)
         gradient = size * (mixed(self.sublayer).reached if inside else 1.0)
         # a library takes the ratio of 0 as 1
@@ -138,7 +135,7 @@ class ExplicitSublayer:
         # what never moves has no step, also under an update that divides by the gradient
         update = self.eta * kappa * (size if response is None else step.length)
         # a norm on the sum follows all its branches, once
-        once = placement.normalises_sum and not inside and name not in placement.learnt
+        once = placement.normalises_sum and not inside
         many = sum(not (once and joins) for joins in self.part.parallel)
         share = many * np.array(DEPTHS[self.part.depth]) * self.amplified * size * update
         return Parameter(self, name, role, response is not None, starts, kappa, step, update, share)
@@ -151,7 +148,6 @@ class ExplicitSublayer:
         if "norm" in placement.expression.functions:
             held.append(("norm_gain", Role.NORM_GAIN))
             held += [("norm_bias", Role.NORM_BIAS)] * self.selection.the_norm.bias
-        held += [(name, Role.RESIDUAL_GAIN) for name in placement.learnt]
         return tuple(self.parameter(*one) for one in held)
 
 

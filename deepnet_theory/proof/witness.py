@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnet_theory.definitions.expression import Call, OperatorAlgebra, fold
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
+from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import Role, Sublayer
 from deepnet_theory.sizes.monomial import Monomial
 
@@ -205,7 +205,6 @@ class Witness:
         directions = {m.name: (normal(draw), normal(draw)) for m in self.sublayer.matrices}
         starts = {v.name: float(v.role is Role.NORM_GAIN) for v in self.sublayer.vectors}
         starts |= {"norm_gain": 1.0, "norm_bias": 0.0}
-        starts |= dict.fromkeys(self.placement.learnt, 0.0)
         for name, start in starts.items():
             directions[name] = np.full((1, WIDTH), start), normal(draw, 1)
         return directions
@@ -239,11 +238,7 @@ class Witness:
             sized: Array = several.size * np.real(value) + 1j * moving * np.imag(value)
             return sized
 
-        def learnt(start: float) -> Any:
-            along = self.directions[RESIDUAL_GAIN][1][0]
-            return start + MOVE * 1j * along if moved == RESIDUAL_GAIN else start
-
-        functions: Maps = {"norm": norm, "branch": branch, "learnt": learnt}
+        functions: Maps = {"norm": norm, "branch": branch}
         equation = OnMatrices({"x": x, "alpha": self.alpha}, functions)
         placed: Any = fold(self.placement.expression.root, equation)
         return np.asarray(placed)
@@ -291,7 +286,7 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     """
     on_norm = ("norm_gain", "norm_bias") if "norm" in placement.expression.functions else ()
     of_branch = [parameter.name for parameter in sublayer.parameters]
-    moving = (*of_branch, *on_norm, *placement.learnt)
+    moving = (*of_branch, *on_norm)
 
     def measured(alpha: float, beta: float, branch: Sublayer = sublayer) -> dict[str, float]:
         one, other = (Witness.at(branch, placement, alpha, beta, i) for i in (0, 1))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.constants import Constants, PartConstants, Placed
 from deepnet_theory.definitions.expression import OperatorAlgebra, fold
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
+from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import Norm, Role, norm
 from deepnet_theory.runtime.branches import ResidualBranch, branch
 from deepnet_theory.runtime.linear import Described, Linear, Make, Normalisation, Site, normalise
@@ -24,14 +24,13 @@ from deepnet_theory.runtime.linear import Described, Linear, Make, Normalisation
 
 
 Map = Callable[[Tensor], Tensor]
-# x is what the branch G, its learnt multiplier included, reads, s the sum that it adds to;
+# x is what the branch G reads, s the sum that it adds to;
 # add(y, s, alpha=α) is y + αs in one pass
 LINES: dict[str, Callable[[Tensor, Tensor, float, Sequence[Map], Map], Tensor]] = {
     "norm(alpha*x + branch(x))": lambda x, s, α, norm, G: norm[0](torch.add(G(x), s, alpha=α)),
     "x + branch(x)": lambda x, s, α, norm, G: s + G(x),
     "x + branch(norm(x))": lambda x, s, α, norm, G: s + G(norm[0](x)),
     "x + branch(norm(x))/alpha": lambda x, s, α, norm, G: torch.add(s, G(norm[0](x)), alpha=1 / α),
-    "x + learnt(1/alpha)*branch(norm(x))": lambda x, s, α, norm, G: s + G(norm[0](x)),
     "x + norm(branch(x))/alpha": lambda x, s, α, norm, G: torch.add(s, norm[0](G(x)), alpha=1 / α),
     "x + norm(branch(norm(x)))/alpha": (
         lambda x, s, α, norm, G: torch.add(s, norm[1](G(norm[0](x))), alpha=1 / α)
@@ -42,19 +41,16 @@ LINES: dict[str, Callable[[Tensor, Tensor, float, Sequence[Map], Map], Tensor]] 
 class Residual(Described):
     """One residual sublayer: a branch, its norms in order of application, and α.
 
-    ``residual_gain`` starts a learnable scalar on the branch that the equation does not name (None:
-    none); ``norm_epsilon`` multiplies ε by place. Branches of one sum read the same x, each through
-    its own norms, x + Σ G_i(norm_i(x)): a ``parallel`` one adds to the sum before it, an ``open``
-    one is followed by such, and a norm on the sum follows the last alone.
+    ``norm_epsilon`` multiplies ε by place. Branches of one sum read the same x, each through its
+    own norms, x + Σ G_i(norm_i(x)): a ``parallel`` one adds to the sum before it, an ``open`` one
+    is followed by such, and a norm on the sum follows the last alone.
 
-    Source: DeepNet, arXiv 2203.00555, §3; Bachlechner et al., arXiv 2003.04887 (the scalar).
+    Source: DeepNet, arXiv 2203.00555, §3.
     """
-
-    residual_gain: nn.Parameter | None
 
     def __init__(
         self, placement: Placement, norm: Norm, branch: ResidualBranch, alpha: float, width: int,
-        make: Make, site: Site, dropout: float = 0.0, residual_gain: float | None = None,
+        make: Make, site: Site, dropout: float = 0.0,
         norm_epsilon: Mapping[str, float] | None = None, parallel: bool = False, open: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -71,14 +67,6 @@ class Residual(Described):
             if not (open and where == "sum")
         )
         self.dropout = nn.Dropout(dropout) if dropout else None
-        self.residual_gain = None
-        starts = dict(zip(placement.learnt, placement.starts(alpha), strict=True))
-        self.learnt = tuple(starts)  # in the order of application
-        if residual_gain is not None and RESIDUAL_GAIN not in starts:
-            starts[RESIDUAL_GAIN] = residual_gain
-        for name, start in starts.items():
-            entries = make.empty(width if self.learnt else 1)
-            setattr(self, name, self.own(name, entries, site, Role.RESIDUAL_GAIN, name, start))
 
     def forward(
         self, x: Tensor, memory: Tensor | None = None, total: Tensor | None = None
@@ -87,16 +75,12 @@ class Residual(Described):
 
         def G(x: Tensor) -> Tensor:
             y: Tensor = self.branch(x, memory)
-            y = y if self.dropout is None else self.dropout(y)
-            if self.residual_gain is None or (line is None and RESIDUAL_GAIN in self.learnt):
-                return y
-            return y * spread(self.residual_gain, y)
+            return y if self.dropout is None else self.dropout(y)
 
         line, norms, α = LINES.get(self.placement.equation), list(self.norms), self.alpha
         if line is None:
-            learnt = [spread(getattr(self, name), x) for name in self.learnt]
             names = {"x": x, "alpha": α}
-            result: Tensor = fold(self.placement.expression.root, Equation(names, norms, G, learnt))
+            result: Tensor = fold(self.placement.expression.root, Equation(names, norms, G))
             return result
         if self.on_sum:
             α = α if total is None else 1.0  # the first branch has multiplied x
@@ -104,20 +88,13 @@ class Residual(Described):
         return line(x, x if total is None else total, α, norms, G)
 
 
-def spread(gain: Tensor, over: Tensor) -> Tensor:
-    """A multiplier, a number or one a channel, for each seed of a value with rows of channels."""
-    return gain.view(gain.shape[0], *(1 for _ in over.shape[2:]), -1) if gain.dim() > 1 else gain
-
-
 class Equation(OperatorAlgebra[Any]):
     """Interprets a residual equation; its values are tensors, and the numbers they are times."""
 
     def __init__(
-        self, names: Mapping[str, Any], norms: Iterable[nn.Module],
-        branch: object = None, learnt: Sequence[Tensor] = (),
-    ) -> None:  # fmt: skip
-        self.names = names
-        self.norms, self.branch, self.learnt = iter(norms), branch, iter(learnt)
+        self, names: Mapping[str, Any], norms: Iterable[nn.Module], branch: object = None
+    ) -> None:
+        self.names, self.norms, self.branch = names, iter(norms), branch
 
     def number(self, value: Fraction) -> float:
         return float(value)
@@ -129,8 +106,6 @@ class Equation(OperatorAlgebra[Any]):
         return base ** float(exponent)
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        if function == "learnt":
-            return next(self.learnt)
         apply: Any = next(self.norms) if function == "norm" else self.branch
         return apply(*arguments)
 
@@ -210,8 +185,7 @@ class StackPart(nn.Module):
                 layer.append(
                     Residual(
                         where, kind_of_norm, inner, s.alpha, a.width, make, site,
-                        dropout=a.dropout, residual_gain=a.residual_gain,
-                        norm_epsilon=s.norm_epsilon, parallel=s.parallel,
+                        dropout=a.dropout, norm_epsilon=s.norm_epsilon, parallel=s.parallel,
                         open=any(p.constants.parallel for p in sublayers[position + 1 :][:1]),
                     )
                 )  # fmt: skip

@@ -51,7 +51,7 @@ def _carries_alpha(placement: Placement) -> bool:
     law = _law(placement)
     last = law.sublayer.last_map[0]
     at_one = {"alpha": ONE, last: Monomial.of(last) / laws.ALPHA}
-    stays = law.keeps_stream and not placement.scales_inside and not placement.learnt
+    stays = law.keeps_stream and not placement.scales_inside
     return law.has_alpha and stays and law.weight == law.weight.put(at_one)
 
 
@@ -64,11 +64,6 @@ def in_weights(selection: Selection) -> dict[tuple[str, str], dict[str, Fraction
     placement = selection.the_placement
     if not _law(placement).has_alpha:
         return {}
-    if placement.learnt:
-        raise Refusal(
-            f"the form 'weights' of {placement.equation} is its form 'forward': alpha is in what "
-            "the learnt multipliers start at, and in no code"
-        )
     if not _carries_alpha(placement):
         each = placements().items()
         valid = [name for name, p in each if not _law(p).has_alpha or _carries_alpha(p)]

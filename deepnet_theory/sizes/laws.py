@@ -18,7 +18,7 @@ from functools import cache
 
 from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
+from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import MATRICES, Norm, Role, Sublayer
 from deepnet_theory.sizes.growth import Hidden, Leading
 from deepnet_theory.sizes.monomial import ONE, Monomial
@@ -186,7 +186,7 @@ class Signal:
     """A value of the equation: ``path`` times the stream plus what the branch adds.
 
     ``moved`` has for every parameter what it moves the value by, along one path or several.
-    ``number`` alone is a scalar, which may be ``learnt``.
+    ``number`` alone is a scalar.
     """
 
     number: Leading | None = None
@@ -195,7 +195,6 @@ class Signal:
     branch: Monomial | None = None
     moved: Mapping[str, tuple[Monomial, ...]] = field(default_factory=dict)
     norms: tuple[Divided, ...] = ()
-    learnt: bool = False
 
     @property
     def size(self) -> Monomial:
@@ -217,7 +216,6 @@ class Signal:
 class _Residual:
     def __init__(self, sublayer: Sublayer, norm: Norm | None) -> None:
         self.sublayer, self.spec = sublayer, norm
-        self.starts: dict[str, Monomial] = {}  # of what is learnt
 
     def number(self, value: Fraction) -> Signal:
         return Signal(number=Leading(value))
@@ -249,13 +247,8 @@ class _Residual:
         if scalar is None:
             raise ValueError("a product of two values")
         if value.number is not None:
-            if left.learnt or right.learnt:
-                raise ValueError("a number beside a learnt one")
             return Signal(number=scalar * value.number)
-        times = value.times(scalar, leading(scalar) if value.branch or value.moved else ONE)
-        if left.learnt or right.learnt:  # it moves a value by the value's own size
-            return replace(times, moved={**times.moved, RESIDUAL_GAIN: (value.size,)})
-        return times
+        return value.times(scalar, leading(scalar) if value.branch or value.moved else ONE)
 
     def divide(self, left: Signal, right: Signal) -> Signal:
         return self.multiply(left, self.power(right, Fraction(-1)))
@@ -267,10 +260,6 @@ class _Residual:
 
     def call(self, function: str, arguments: tuple[Signal, ...]) -> Signal:
         (argument,) = arguments
-        if function == "learnt":
-            assert argument.number is not None
-            self.starts[RESIDUAL_GAIN] = leading(argument.number)
-            return replace(argument, learnt=True)
         return self.branch(argument) if function == "branch" else self.norm(argument)
 
     def norm(self, value: Signal) -> Signal:
@@ -305,7 +294,6 @@ class _Residual:
 
 
 OF_NORMS = {"norm_gain": Role.NORM_GAIN, "norm_bias": Role.NORM_BIAS}  # around the branch
-PLACED = {**OF_NORMS, RESIDUAL_GAIN: Role.RESIDUAL_GAIN}
 
 
 @dataclass(frozen=True)
@@ -315,7 +303,6 @@ class Law:
     ``weight`` is r, the branch against the identity path; ``added`` what it adds to the stream;
     ``responses`` what the output changes by with each parameter, along its paths; ``multiplied``
     what the stream is multiplied by, None where a norm takes it back; ``norms`` what they divide.
-    ``starts`` is what a learnt multiplier starts at, by its name.
     """
 
     sublayer: Sublayer
@@ -325,7 +312,6 @@ class Law:
     multiplied: Leading | None
     has_alpha: bool
     norms: tuple[Divided, ...]
-    starts: Mapping[str, Monomial]
 
     @property
     def normalised(self) -> bool:
@@ -353,9 +339,7 @@ class Law:
 
     def initial(self, parameter: str, role: Role, gains: Mapping[str, Monomial]) -> Monomial | None:
         """The size of a parameter at initialisation, None where its gain is 0."""
-        if role in MATRICES:
-            return gains.get(parameter)
-        return self.starts.get(parameter, ONE).put(gains)
+        return gains.get(parameter) if role in MATRICES else ONE
 
     @property
     def keeps_stream(self) -> bool:
@@ -367,7 +351,7 @@ class Law:
 
         A share k/E of the tokens chooses it, and each weighs it by 1/k.
         """
-        return ONE if parameter in PLACED else Monomial.number(self.sublayer.experts) ** -1
+        return ONE if parameter in OF_NORMS else Monomial.number(self.sublayer.experts) ** -1
 
 
 @cache
@@ -376,9 +360,8 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
 
     Raises :class:`Refusal` where the equation is not an identity path plus one branch.
     """
-    folded = _Residual(sublayer, norm)
     try:
-        signal: Signal = fold(placement.expression.root, folded)
+        signal: Signal = fold(placement.expression.root, _Residual(sublayer, norm))
         if signal.path is None or signal.branch is None:
             raise ValueError("no path, or no branch")
         size = signal.size
@@ -389,8 +372,8 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
         ) from None
     weight, added, responses = signal.branch / size, signal.branch, signal.moved
     multiplied = signal.path if signal.unit == STREAM else None  # else a norm has taken it
-    alpha, norms, starts = "alpha" in placement.expression.names, signal.norms, folded.starts
-    return Law(sublayer, weight, added, responses, multiplied, alpha, norms, starts)
+    has_alpha = "alpha" in placement.expression.names
+    return Law(sublayer, weight, added, responses, multiplied, has_alpha, signal.norms)
 
 
 def common_gains(

@@ -33,7 +33,7 @@ SQUARE: Shape = (D, D)
 
 # An update of degree q > 0 gives a parameter at 0 no step at all; libraries then take its ratio
 # as 1, which is degree 0, as done here.
-STARTS_AT_ZERO = frozenset(Role) - MATRICES - {Role.NORM_GAIN, Role.RESIDUAL_GAIN}
+STARTS_AT_ZERO = frozenset(Role) - MATRICES - {Role.NORM_GAIN}
 
 
 @dataclass(frozen=True)
@@ -296,9 +296,9 @@ class Table:
 def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:
     for parameter in law.sublayer.parameters:
         yield parameter.name, parameter.role
-    for name in (*laws.OF_NORMS, *law.starts):
+    for name, role in laws.OF_NORMS.items():
         if name in law.responses:
-            yield name, laws.PLACED[name]
+            yield name, role
 
 
 def falling(

@@ -25,7 +25,6 @@ from deepnet_theory.definitions.subject import (
     WantedSublayer,
     at,
     norms_of,
-    placed_forms,
     rows_of,
     without_law,
 )
@@ -49,7 +48,7 @@ def wanted(
     names = [under] if under else [members[0] for members in optimizer_classes().values()]
 
     def derived(method: str) -> Iterator[Wanted]:
-        if not without_law(reading, placed_forms(reading)):
+        if not without_law(reading):
             for name in names:
                 given = replace(chosen, optimizer=name, method=method)
                 yield from _derived(reading, given, depth or depth_of(reading))
@@ -106,14 +105,12 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
     shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
     route = "" if chosen.method == "probe" else f", {chosen.method} route"
 
-    ways = {s.way for s in reading.sublayers}
-    alike = [p for p in placements().values() if {(p.norms, p.learnt)} == ways]
+    around = {s.around for s in reading.sublayers}
+    alike = [p for p in placements().values() if {p.norms} == around]
     for where, name in product(alike, shown):
         placed = replace(chosen, placement=where.name, closure=name)
         with suppress(DeepNetTheoryError):  # there is no such rule
-            sizes = table(placed)
-            learnt = sizes.at(**depth) if where.learnt else {}
-            c = Constants.of(placed, texts(sizes.rule), depth, Architecture(), learnt)
+            c = Constants.of(placed, texts(table(placed).rule), depth, Architecture())
             yield replace(
                 rows_of(reading, c),
                 detail=f"closure {name}{route}",

@@ -14,7 +14,7 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.trainers.patterns import Pattern, Patterns, glob, names
 
 PLACES = {"optimizer": "$optimizer", "eps": "$more", "betas": "$more"}  # in a pattern's text
-STARTS = '''STARTS = [  # standard deviation, mean, and which entries: axis, first, end
+STARTS = '''STARTS = [  # standard deviation, and which entries: axis, first, end
 $runs
 ]
 
@@ -25,9 +25,9 @@ def initialise(model):
     for name, parameter in model.named_parameters():
         for pattern, runs in STARTS:
             if re.search(pattern, name):
-                for std, mean, axis, first, end in runs:
+                for std, axis, first, end in runs:
                     part = parameter if end is None else parameter.narrow(axis, first, end - first)
-                    part.normal_(mean, std)
+                    part.normal_(0.0, std)
 '''
 
 

@@ -51,7 +51,7 @@ class Equation(OperatorAlgebra[complex]):
         (of,) = arguments
         if function == "branch" or of is self.moved:  # its weight is that behind its own norm
             return self.moved
-        return of if function == "learnt" else of / abs(of)  # a learnt number stands as it starts
+        return of / abs(of)
 
 
 def own_part(placement: Placement, sublayers: int, weight: float, alpha: float = 1.0) -> float:

@@ -65,14 +65,14 @@ def train(lab: Lab, depth: int, rate: float, steps: int) -> Tensor:
     """The scalars (2N, seeds) of x + aF(x) after training from a = 0."""
     generator_for = numeric.generator_for
     model = numeric.build(
-        model_constants(depth, 1.0, 1.0, WIDTH, stack="encoder", residual_gain=0.0),
+        model_constants(depth, 1.0, 1.0, WIDTH, stack="encoder"),
         seeds=SEEDS,
         generator=generator_for(lab.seed, f"rezero {depth}"),
         embedding_generator=generator_for(lab.seed, "embedding and head"),
     )
     norms = (Role.NORM_GAIN, Role.NORM_BIAS)
     parameters = [p for p, d in numeric.described(model) if d.role not in norms]
-    gains = [r.residual_gain for r in model.residuals() if r.residual_gain is not None]
+    gains = [torch.nn.Parameter(torch.zeros(SEEDS)) for _ in model.residuals()]
 
     def loss_of(windows: Tensor) -> Tensor:
         x = model.embed(windows[..., :-1])
@@ -83,5 +83,5 @@ def train(lab: Lab, depth: int, rate: float, steps: int) -> Tensor:
     data = generator_for(lab.seed, "training data")
     windows = (numeric.text_windows(SEEDS * BATCH, TOKENS + 1, data) for _ in range(steps))
     batches = (drawn.reshape(SEEDS, BATCH, -1) for drawn in windows)
-    descend("adagrad", parameters, rate, batches, loss_of)
-    return torch.stack([gain.detach().flatten() for gain in gains])
+    descend("adagrad", [*parameters, *gains], rate, batches, loss_of)
+    return torch.stack([gain.detach() for gain in gains])

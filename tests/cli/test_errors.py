@@ -16,7 +16,7 @@ from deepnet_theory.cli import INTERNAL_ERROR, main
 from deepnet_theory.proof.derivation import Derivation
 
 BAD = {  # what is typed, and what its one sentence says
-    "derive --optimizer sgd --placement mid-ln": "post-ln, pre-ln, res-post-gain, res-post-ln",
+    "derive --optimizer sgd --placement mid-ln": "post-ln, pre-ln, res-post-ln",
     "derive --optimizer sgd --method moments": (
         "the moment route is no method of derive",
         "check cake-update-bound",

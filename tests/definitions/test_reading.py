@@ -28,7 +28,6 @@ def test_a_reading_differs_in_norms_alpha_and_gains_beyond_chance():
     assert found() == set()
     assert found(where="sum") == {("norms", 1.0)}
     assert found(stream=3.0, alpha=2.0) == {("alpha", 1.5)}
-    assert found(learnt=True, alpha=4.0) == {("learnt", 0.25)}
     assert found(gains={"fc1": 2.0}) == {("fc1", 0.5)}
     assert found(gains={"fc1": 0.0}) == {("fc1", math.inf)}
     noisy = matrix("fc1", 1.2, error=0.1)

@@ -40,7 +40,6 @@ def test_gpt_2_and_deepnorm_are_their_papers():
     [
         {"parts": (RuleEntry("encoder", gains={"fc3": "1/N"}),)},
         {"equation": "x + branch(norm(x))/N"},
-        {"equation": "x + learnt(1)*branch(x)"},
         {"optimizer": "adamm"},
         {"rates": {"matrix": "1"}},
     ],

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 import deepnet_theory as dt
 from deepnet_theory.definitions.discovery import names
 from deepnet_theory.definitions.outcome import InputError, Verdict
-from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import stack
 from deepnet_theory.definitions.sublayer import sublayer
 
@@ -53,18 +52,3 @@ def test_a_layer_says_how_many_of_how_many_experts():
     assert [m.name for m in own.unscaled] == ["router"]
     assert own.last_map == sublayer("ffn-swiglu").last_map
     assert sublayer("ffn@8/256").last_map == ("fc2", "fc2_bias")
-
-
-@pytest.mark.parametrize(
-    "equation",
-    [
-        "x + learnt(1)*learnt(2)*branch(x)",
-        "learnt(1)*x + branch(norm(x))",
-        "learnt(1)*(x + branch(norm(x)))",
-        "x + branch(learnt(1)*norm(x))",
-        "x + learnt(x)*branch(x)",
-    ],
-)
-def test_one_learnt_number_multiplies_the_branch(equation):
-    with pytest.raises(InputError, match=r"one learnt number may multiply|starts at a number"):
-        Placement("own", equation, True)

@@ -74,12 +74,8 @@ OTHER_EPSILON = {"std", "normalize", "length"}  # ε stands elsewhere in them th
 SQUARED = {"z²": lambda z: F.relu(z) ** 2, "z·z": lambda z: F.relu(z) * F.relu(z)}
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 GATES = {"of each": torch.sigmoid, "by hand": lambda z: 1 / (1 + torch.exp(-z))}
-LEARNT = {"layer-scale": 0.8}  # where the multiplier starts
-IN_GAIN = "res-post-gain", "sandwich-gain"  # in order, for the seeds
-APART = {*LEARNT, *IN_GAIN}  # whose sums have one branch, here and in the builder
 GRAMMAR = {
-    "placement": (
-        "post-ln", "pre-ln", "branch-multiplier", "res-post-ln", "sandwich-ln", *LEARNT, *IN_GAIN),
+    "placement": ("post-ln", "pre-ln", "branch-multiplier", "res-post-ln", "sandwich-ln"),
     "optimizer": ("sgd", "adam", "muon"),
     "stack": ("encoder", "decoder", "encoder-decoder"),
     "norm": ("layer", "rms"),
@@ -99,7 +95,6 @@ GRAMMAR = {
     "enters": (1.0, 1.0, 3.0),  # a number that multiplies what enters a branch
     "inner": (1.0, 1.0, 0.25),  # and what enters its last matrix
     "sum": (*SUMS, *WEIGHED),
-    "learnt": ("own", "entry", "unbound"),
     "alpha": ("stream", "branch"),
     "bias": (True, False),
     "tied": (True, False),
@@ -145,10 +140,8 @@ def sentence(seed=0, layers=2, **pinned):
     said["normed"] = chosen.choice(list(NORMS[pinned.get("norm", said["norm"])]))
     said |= pinned
     two, latent = said["stack"] == "encoder-decoder", said["attention"] == "attention-latent"
-    if two or latent or said["placement"] in APART:
+    if two or latent:
         said["beside"] = False
-    if two:
-        said["learnt"] = "own"
     if said["sum"] in WEIGHED and (said["placement"] != "post-ln" or said["beside"]):
         said["sum"] = "plain"
     if "swiglu" in said["feed"]:  # the builder has one activation for each
@@ -398,21 +391,17 @@ def branch(s, kind):
 class Residual(nn.Module):
     """One residual sum at its α: norms where the placement has them, the sum as it is written."""
 
-    def __init__(self, s, kinds, alpha, learnt=None):
+    def __init__(self, s, kinds, alpha):
         super().__init__()
         self.s, self.placed = s, placement(s["placement"])
         self.branches = nn.ModuleList(branch(s, kind) for kind in kinds)
         self.norms = nn.ModuleDict({place: Normed(s) for place in sorted(self.placed.norms)})
-        a, b = (1.0, 1.0) if self.placed.learnt else self.placed.coefficients(alpha)
+        a, b = self.placed.coefficients(alpha)
         if "sum" in self.norms and s["alpha"] == "branch":
             a, b = 1.0, b / a
         if s["sum"] in WEIGHED:
             a, b = a / (a + b), b / (a + b)
-        self.coefficients, self.scale = (a, b), None
-        if learnt is None and s["placement"] in LEARNT:
-            shape = (WIDTH,) if s["placement"] == "layer-scale" else ()
-            self.scale = nn.Parameter(torch.full(shape, LEARNT[s["placement"]]))
-        self.learnt = (lambda: self.scale) if learnt is None else learnt
+        self.coefficients = a, b
 
     def normed(self, place, x):
         return self.norms[place](x) if place in self.norms else x
@@ -423,9 +412,7 @@ class Residual(nn.Module):
             self.normed("output", of(z) if memory is None or of.kind != "cross" else of(z, memory))
             for of in self.branches
         ]
-        (a, b), scale = self.coefficients, self.learnt()
-        if scale is not None:
-            return x + sum(scale * y for y in ys)
+        a, b = self.coefficients
         for y in ys:
             x, a = {**SUMS, **WEIGHED}[self.s["sum"]](x, y, a, b), 1.0
         return self.normed("sum", x)
@@ -436,21 +423,11 @@ class Stack(nn.Module):
         super().__init__()
         kinds = [(row.kind, row.alpha) for row in part.sublayers]
         sums = [(kinds, kinds[0][1])] if s["beside"] else [([one], one[1]) for one in kinds]
-        self.t = None
-        if s["placement"] in LEARNT and s["learnt"] != "own":
-            entries = torch.full((part.layers * len(sums),), LEARNT[s["placement"]])
-            self.t = nn.Parameter(entries)
-        self.h = nn.ModuleList()
-        for at in range(0, part.layers * len(sums), len(sums)):
-            layer = nn.ModuleList()
-            for i, (rows, alpha) in enumerate(sums, at):
-                learnt = None if self.t is None else partial(self.entry, s, i)
-                layer.append(Residual(s, [kind for kind, _ in rows], alpha, learnt))
-            self.h.append(layer)
+        self.h = nn.ModuleList(
+            nn.ModuleList(Residual(s, [kind for kind, _ in rows], alpha) for rows, alpha in sums)
+            for _ in range(part.layers)
+        )
         self.f = Normed(s) if placement(s["placement"]).final_norm else None
-
-    def entry(self, s, i):
-        return self.t[i] if s["learnt"] == "entry" else self.t.unbind()[i]
 
     def forward(self, x, memory=None):
         for layer in self.h:
@@ -485,37 +462,26 @@ class Model(nn.Module):
 
 
 def expected(model, s):
-    """Of every sublayer: stack, layer, kind, numbers, norms, matrices, and what is learnt."""
+    """Of every sublayer: stack, layer, kind, numbers, norms and matrices."""
     names = {p: name for name, p in model.named_parameters()} | {None: None}
     undivided = math.sqrt(K) if s["mixing"] == "not divided" else 1.0
     for part, stack in zip(s.constants.parts, model.parts, strict=True):
         for index, layer in enumerate(stack.h):
-            for place, residual in enumerate(layer):
-                learnt = names[residual.scale]
-                if stack.t is not None:
-                    learnt = f"{names[stack.t]}[{index * len(layer) + place}]"
-                if s["placement"] in IN_GAIN:
-                    learnt = names[residual.norms["output"].w]
+            for residual in layer:
                 for of in residual.branches:
                     attends = isinstance(of, Attention)
                     yield {
-                        "where": (part.name, index), "kind": of.kind, "learnt": learnt,
-                        "numbers": (*numbers(residual, s), undivided if attends else 1.0),
+                        "where": (part.name, index), "kind": of.kind,
+                        "numbers": (*residual.coefficients, undivided if attends else 1.0),
                         "norms": sorted(norms(residual, of, names)),
                         "matrices": matrices(s, of, names, undivided),
                     }  # fmt: skip
 
 
-def numbers(residual, s):
-    """The coefficients of stream and branch, with what is learnt."""
-    return (1.0, LEARNT[s["placement"]]) if s["placement"] in LEARNT else residual.coefficients
-
-
 def norms(residual, of, names):
     """Place, gain and bias of each norm; heads and latents have neither."""
     for place, n in residual.norms.items():
-        gain = "" if place == "output" and residual.s["placement"] in IN_GAIN else names[n.w]
-        yield place, gain, names[n.b] or ""
+        yield place, names[n.w], names[n.b] or ""
     if of.inner is not None:
         yield "within", names[of.inner.w], names[of.inner.b] or ""
     if of.kind == "attention-qk-norm":

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from generated import GRAMMAR, IN_GAIN, OTHER_EPSILON, Model, expected, sentence, tokens, vectors
+from generated import GRAMMAR, OTHER_EPSILON, Model, expected, sentence, tokens, vectors
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -24,15 +24,11 @@ PINNED = [
     {"stack": "encoder-decoder"}, {"stack": "decoder"},
     {"feed": "ffn@2/4", "experts": "stacked"},
     *({"feed": "ffn@2/4", "placement": placed, "experts": "apart"}
-      for placed in ("res-post-ln", "sandwich-ln", "res-post-gain")),
-    {"feed": "ffn@2/4", "placement": "sandwich-gain", "experts": "stacked"},
+      for placed in ("res-post-ln", "sandwich-ln")),
     {"attention": "attention-gated", "placement": "res-post-ln", "stack": "decoder",
      "beside": True, "matrix": "left", "sum": "flat"},
-    *({"placement": "layer-scale", "learnt": way} for way in GRAMMAR["learnt"]),
-    {"placement": "sandwich-gain", "norm": "layer", "normed": "std"},  # an ε beside what it divides
+    {"placement": "sandwich-ln", "norm": "layer", "normed": "std"},  # an ε beside what it divides
     {"feed": "ffn@2/4", "stack": "decoder", "attention": "attention"},  # a router is off
-    {"feed": "ffn@2/4", "placement": "res-post-gain", "experts": "apart", "stack": "encoder",
-     "attention": "attention"},  # each expert is chosen
 ]  # fmt: skip
 
 
@@ -60,7 +56,6 @@ def test_any_model_is_read_as_it_was_written(seed):
 
 def is_read_as_written(model, s):
     reading = read(model, tokens())
-    reading = reading.in_gains if s["placement"] in IN_GAIN else reading
     assert reading.understood and reading.select == s.select
     assert list(reading.layers.items()) == [(part.name, part.layers) for part in s.constants.parts]
     outside = ("e.weight",), ("e.weight" if s["tied"] else "z.weight",)
@@ -73,7 +68,7 @@ def is_read_as_written(model, s):
         numbers = found.stream, found.branch, found.scores
         assert numbers == pytest.approx(e["numbers"], rel=1e-5)
         norms = sorted((n.where, n.gain or "", n.bias or "") for n in found.norms)
-        assert (found.learnt, norms) == (e["learnt"], e["norms"])
+        assert (found.learnt, norms) == (None, e["norms"])
         assert all(n.centred == (s["norm"] == "layer") for n in found.placed_norms)
         own = sorted((m.role, m.name, m.outputs, m.axis, m.bias or "", m.times)
                      for m in found.matrices)  # fmt: skip
@@ -124,7 +119,7 @@ def test_it_is_read_as_written_after_apply_nothing_differs_and_what_is_off_is_na
     assert sorted(listed) == sorted(map(id, model.parameters()))  # each once
     if s["feed"] != "ffn@2/4":  # which the builder has not
         plain = (s["packing"], s["enters"], s["inner"]) == ("apart", 1.0, 1.0)
-        if plain and s["mixing"] != "not divided" and s["placement"] not in IN_GAIN:
+        if plain and s["mixing"] != "not divided":
             own, built = rates(groups), rates(dt.parameter_groups(dt.build(s.constants), 1e-3))
             both = own.keys() & built.keys()  # not all have biases
             assert {"query", "output"} <= both
@@ -147,7 +142,7 @@ def test_it_is_read_as_written_after_apply_nothing_differs_and_what_is_off_is_na
 PLAIN = {
     "stack": "decoder", "norm": "layer", "normed": "library", "attention": "attention",
     "feed": "ffn", "beside": False, "packing": "parts", "mixing": "one operation",
-    "learnt": "own", "tied": False, "shared keys": False, "sum": "plain", "activation": "gelu",
+    "tied": False, "shared keys": False, "sum": "plain", "activation": "gelu",
 }  # fmt: skip
 
 
@@ -190,21 +185,6 @@ def test_a_number_in_the_code_changes_no_step_of_a_model_with_its_groups(
     assert any(size == pytest.approx(9 if optimizer == "sgd" else 3) for size in sizes)
 
 
-@pytest.mark.parametrize(("optimizer", "power"), [("adam", 1), ("sgd", 2)])
-def test_a_bias_behind_the_gain_that_alpha_is_in_steps_as_one_before_it(optimizer, power):
-    """Where b = b'/α, a step of b' moves b by 1/α, and b's gradient is α times that of b'."""
-    s = sentence(layers=4, **PLAIN | {"placement": "res-post-gain", "optimizer": optimizer})
-    model = Model(s)
-    dt.apply_(model, s.constants, inputs=tokens(), outer=False)
-    residual = model.parts[0].h[0][0]
-    row = s.constants.parts[0].sublayers[0]
-    with warnings.catch_warnings(action="ignore"):  # of packed matrices
-        groups = dt.parameter_groups(model, 1.0)
-    (rate,) = (g["lr"] for g in groups for p in g["params"] if p is residual.norms["output"].b)
-    before = s.constants.eta * row.parameters["norm_bias"].rate
-    assert row.alpha > 1 and rate == pytest.approx(before / row.alpha**power)
-
-
 def test_an_expert_that_no_token_chose_asks_for_more_tokens():
     s = sentence(**PLAIN | {"placement": "pre-ln", "feed": "ffn@2/4", "experts": "apart"})
     reading = read(Model(s), tokens()[:1, :1])
@@ -227,7 +207,7 @@ def test_a_gated_attention_that_a_feed_forward_follows_in_its_branch_has_no_law(
 
 
 def test_an_epsilon_that_is_to_be_smaller_is_set_and_one_that_is_small_stays():
-    words = {"placement": "res-post-gain", "optimizer": "sgd"}
+    words = {"placement": "res-post-ln", "optimizer": "sgd"}
     s = sentence(layers=4, **PLAIN | words)
     model = Model(s)
     norms = [residual.norms["output"] for layer in model.parts[0].h for residual in layer]
@@ -246,6 +226,6 @@ def test_a_model_in_another_type_is_read_alike(seed, dtype):
     model, other = Model(s), Model(s).to(dtype)
     one, same = (read(m, tokens()).sublayers for m in (model, other))
     for a, b in zip(one, same, strict=True):
-        assert (a.kind, a.learnt) == (b.kind, b.learnt)
+        assert a.kind == b.kind
         where = [[(m.role, m.name, m.outputs, m.bias) for m in s.matrices] for s in (a, b)]
         assert where[0] == where[1]

@@ -258,7 +258,7 @@ BROKEN = "between two residual sums the stream "
 REFUSED = {
     "LayerScale": (
         x_transformers(use_layerscale=True, layerscale_init_value=0.1),
-        "is multiplied by attn_layers.layers.0.1.gamma, which is learnt"),
+        "multiplied by attn_layers.layers.0.1.gamma, which is learnt"),
     "gpt-oss": (
         hf("GptOss", **HEADS, num_local_experts=4, num_experts_per_tok=2),
         "a router chooses experts|its hidden layer grows as the power"),

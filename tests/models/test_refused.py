@@ -42,12 +42,18 @@ def no_branches(model):
         block.line = lambda x, branch, norm: x + 0.0 * branch(norm(x))
 
 
-def learnt_under_a_norm(model):
-    model.ln_f = nn.Identity()
+def layer_scale(model):
     for block in model.h:
-        block.line = lambda x, branch, norm: norm(x + branch.scale * branch(x))
+        block.line = lambda x, branch, norm: x + branch.scale * branch(norm(x))
         for branch in (block.attn, block.mlp):
             branch.scale = nn.Parameter(torch.full((D,), 0.1))
+
+
+def learnt_on_the_stream(model):
+    for block in model.h:
+        block.line = lambda x, branch, norm: branch.scale * x + branch(norm(x))
+        for branch in (block.attn, block.mlp):
+            branch.scale = nn.Parameter(torch.tensor(0.9))
 
 
 def two_placements(model):
@@ -89,7 +95,8 @@ SHARED = r"several sublayers share h\.0\."
 WITHOUT_LAW = {  # what the audit says, and apply_ where it says something else
     norms_before_activations: ("a norm within its branch", None),
     no_branches: ("is multiplied by 0", None),
-    learnt_under_a_norm: (r"multiplied by h\.0\.attn\.scale, which is learnt", None),
+    layer_scale: (r"multiplied by h\.0\.attn\.scale, which is learnt", None),
+    learnt_on_the_stream: (r"multiplied by h\.0\.attn\.scale, which is learnt", None),
     two_placements: (
         r"in several ways, layer 0 of the decoder: norm\(x \+ branch\(x\)\); layer 2", FOR),
     dense_first: (
@@ -117,6 +124,26 @@ def test_no_rule_judges_a_model_without_a_law_and_none_is_applied_to_it(change):
     for way in (apply_, grouped):
         with pytest.raises(Refusal, match=applied or why):
             way(model, exported(4), inputs=IDS)
+    assert everything(model) == before
+
+
+def test_a_gain_behind_a_branch_that_is_not_1_multiplies_it_and_is_refused():
+    """The audit shows the multiplier as it starts."""
+    model = GPT(3, lambda x, f, norm: x + norm(f(x)), d=D)
+    rule = dt.Selection("adamw", placement="res-post-ln", stack="decoder", closure="unit-init")
+    c = dt.export(rule, 3, width=D, heads=4, vocab=61)
+    norms = [norm for block in model.h for norm in (block.ln_1, block.ln_2)]
+    for norm in norms:
+        nn.init.constant_(norm.weight, 0.25)
+    before, why = everything(model), r"multiplied by h\.0\.ln_1\.weight, which is learnt"
+    for given in ({}, {"optimizer": "adamw"}, {"constants": c}, {"scheme": "peri-ln"}):
+        audit = dt.audit(model, IDS, **given)
+        assert (audit.verdict, audit.findings) == ("UNDECIDED", ())
+        assert all(s["alpha"] == pytest.approx(4.0) for s in audit.sublayers)
+        with pytest.raises(Refusal, match=why):
+            raise Refusal(audit.refusal)
+    with pytest.raises(Refusal, match=why):
+        apply_(model, c, inputs=IDS)
     assert everything(model) == before
 
 
@@ -150,7 +177,6 @@ def torchs(layer, stack, layers=3, **options):
 NO_GAINS = {"enable_nested_tensor": False}
 OF_ANOTHER = {  # the model, what the constants have else, and why they do not fit
     "of a norm": (lambda: GPT(3, norm=nn.RMSNorm), {}, f"has RMS norm, {FOR} the norm 'layer'"),
-    "of residual gains": (lambda: GPT(3), {"gain": 0.5}, "the constants ask for residual gains"),
     "of other layers": (
         lambda: GPT(3), {"first": 1}, f"a layer of the decoder is attention, ffn, {FOR} attention"),
     "of a depth": (lambda: GPT(4), {}, "4 layers"),
@@ -182,8 +208,6 @@ JUDGED = {  # by an audit
 def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(name):
     make, other, why = OF_ANOTHER[name]
     model, c = make(), exported(3)
-    if "gain" in other:
-        c = replace(c, architecture=replace(c.architecture, residual_gain=other["gain"]))
     if "first" in other:
         c = with_parts(c, sublayers=c.parts[0].sublayers[: other["first"]])
     before, inputs = everything(model), IDS if isinstance(model, Stack) else None

@@ -49,7 +49,6 @@ SELECTIONS = {
     "parallel both": {
         "optimizer": "adam", "closure": "complete", **BOTH, "layer": "attention+cross+ffn",
     },
-    "learnt branch": {"optimizer": "lamb", "placement": "layer-scale", "closure": "unit-init"},
     "experts sgd": {"optimizer": "sgd", "layer": "attention,ffn-swiglu@2/8"},
     "experts adam": {
         "optimizer": "adam", "placement": "res-post-ln", "layer": "attention,ffn@2/8+ffn",
@@ -83,7 +82,7 @@ PLANTED = (
     "sgd both", "adam both", "lamb both", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma pre-ln", "lemma both",
     "parallel post-ln", "parallel pre-ln", "experts sgd", "sgd both recommended",
-    "adamw recommended pre-ln", "norms inside", "learnt branch",
+    "adamw recommended pre-ln", "norms inside",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import Role, norms, sublayers
 from deepnet_theory.runtime import build, described, initialise_
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
+from deepnet_theory.runtime.model import LINES
 
 
 @pytest.mark.parametrize("ffn", ["ffn", "ffn-swiglu"])
@@ -145,11 +146,18 @@ def beside(s):
     return s[0], replace(s[1], parallel=True)
 
 
+def test_branches_in_parallel_need_a_line_of_their_equation(constants, monkeypatch):
+    (part,) = (made := constants(placement="pre-ln")).parts
+    made = replace(made, parts=(replace(part, sublayers=beside(part.sublayers)),))
+    build(made)
+    monkeypatch.delitem(LINES, "x + branch(norm(x))")
+    with pytest.raises(InputError, match="parallel branches are built for"):
+        build(made)
+
+
 @pytest.mark.parametrize(
     ("placement", "sublayers", "why"),
     [
-        ("res-post-gain", beside, "parallel branches are built for"),
-        ("sandwich-gain", beside, "parallel branches are built for"),
         ("post-ln", lambda s: beside(s)[::-1], "has no sum to join"),
         ("post-ln", lambda s: (s[0], replace(s[1], parallel=True, alpha=2.0)),
          "the branches of one residual sum have one alpha, not 1.7 and 2.0"),

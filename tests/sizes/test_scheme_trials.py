@@ -61,7 +61,7 @@ def test_the_exponents_are_those_of_the_sum_by_hand(name, under):
 
 
 @pytest.mark.parametrize("under", ["sgd", "adam", "lamb"])
-@pytest.mark.parametrize("where", [n for n, p in placements().items() if not p.learnt])
+@pytest.mark.parametrize("where", [*placements()])
 def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under):
     """One beta for all matrices is a special case of a gain for each."""
     selection = Selection(optimizer=under, placement=where)
