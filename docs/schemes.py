@@ -15,7 +15,7 @@ from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.report.tables import power
-from deepnet_theory.sizes.exponents import Judgement, judge, trials
+from deepnet_theory.sizes.exponents import Judgement, judge
 from deepnet_theory.sizes.layers import STEPPED, Layers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -66,7 +66,7 @@ def page() -> str:
 
 
 def _lines(one: Judgement) -> list[str]:
-    under = {name: trials(one.scheme, optimizer(name)) for name in ("sgd", "adam", "lamb")}
+    under = {name: judge(one.scheme, optimizer(name)).parts for name in ("sgd", "adam", "lamb")}
     found = []
     for index, part in enumerate(one.parts):
         several = len(one.parts) > 1

@@ -21,7 +21,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.report.tables import grown, standing
 from deepnet_theory.sizes import wanted as rules_of
 from deepnet_theory.sizes.batch import batch_rule
-from deepnet_theory.sizes.exponents import trials
+from deepnet_theory.sizes.exponents import judge as judge_scheme
 
 if TYPE_CHECKING:
     from torch import nn
@@ -104,7 +104,7 @@ def audit(
     of = under or (asked.optimizer if asked else None)
     follows = schemes().get(result.follows or "")
     if follows and of is not None:  # to follow one is not to be balanced
-        parts = trials(follows, optimizer_named(of))
+        parts = judge_scheme(follows, optimizer_named(of)).parts
         remark = f"under {of}: {standing(parts).removesuffix('.')}"
         result = replace(result, remarks=(*result.remarks, remark))
         if under is not None and (growth := grown(parts)):

@@ -10,11 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import permutations
 from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Predictions, prediction
-from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
+from deepnet_theory.definitions.optimizer import Optimizer, optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.record import written
 from deepnet_theory.definitions.rule import PUBLISHED, Rule
@@ -164,33 +165,6 @@ def cross_table(names: Iterable[str]) -> dict[tuple[str, str], Fraction]:
 # ---- a published scheme ----
 
 
-def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
-    """Every part of a scheme under an optimizer.
-
-    Raises :class:`Refusal` where its stream explodes, or its equation or the update has no law.
-    """
-    degrees = update.law(optimizer)
-    rates = {Role(role): text for role, text in scheme.rates.items()}
-    found = []
-    for entry, part in zip(scheme.parts, stack(scheme.stack).parts, strict=True):
-        depth, kinds = part.depth, dict.fromkeys(scheme.layer_of(part.name))
-        placed = (law(scheme, kind, norm(scheme.norm)) for kind in kinds)
-        branches = tuple(SublayerSizes.at(one, depth, entry, rates) for one in placed)
-        embedding = positive(entry.embedding, depth)
-        found.append(Layers(part.name, depth, branches, degrees, scheme, embedding))
-    return tuple(found)
-
-
-@cache
-def optimizer_classes() -> dict[tuple[Fraction, Fraction], tuple[str, ...]]:
-    """The built-in optimizers by the degrees (p, q) of their first update, the best known first."""
-    classes: dict[tuple[Fraction, Fraction], tuple[str, ...]] = {}
-    for name in sorted(optimizers(), key=lambda name: (name not in BEST_KNOWN, name)):
-        degrees = update.law(optimizer(name))
-        classes[degrees.p, degrees.q] = (*classes.get((degrees.p, degrees.q), ()), name)
-    return classes
-
-
 @dataclass(frozen=True, repr=False)
 class Judgement(Displayed):
     """What every part of a scheme does under an optimizer."""
@@ -202,48 +176,18 @@ class Judgement(Displayed):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user of the scheme should know, each a sentence."""
-        return tuple(_warnings(self.parts))
+        return tuple(why for part in self.parts for why in part.warnings())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
-        parts = [
-            {
-                "stack": part.part,
-                "in": part.depth,
-                "first_order": _text(part.first),
-                "aligned_sum": _text(part.aligned),
-                "self_consistency": _text(part.independent),
-                "rho": _text(part.relative),
-                "parameters": [
-                    {"sublayer": m.sublayer, "parameter": m.name, "exponent": _text(m.total)}
-                    for m in part.moved
-                ],
-            }
-            for part in self.parts
-        ]
         balanced = all(part.first == 0 for part in self.parts)
         return {
             "schema": "deepnet-theory/scheme/1",
             "scheme": written(self.scheme),
             "optimizer": self.under,
-            "judged": {"balanced": balanced, "parts": parts},
+            "judged": {"balanced": balanced, "parts": [part.to_dict() for part in self.parts]},
             "warnings": list(self.warnings),
         }
-
-
-def _text(value: Fraction | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def _warnings(parts: tuple[Layers, ...]) -> Iterator[str]:
-    for part in parts:
-        yield from part.unstable()
-        yield from table.far(part.part, part.depth, part.independent)
-        if part.grown > 0:
-            yield (
-                f"the {part.part}'s stream grows as {part.depth}^({part.grown}): these sums take "
-                "its branches as independent of one another"
-            )
 
 
 def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
@@ -252,9 +196,15 @@ def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where a law is missing, the stream
     explodes, or the update does not go down the gradient.
     """
-    by = under or optimizer(scheme.optimizer)
-    update.descending(by)
-    return Judgement(scheme, by.name, trials(scheme, by))
+    by, found = under or optimizer(scheme.optimizer), []
+    degrees, rates = update.descending(by), {Role(r): text for r, text in scheme.rates.items()}
+    for entry, part in zip(scheme.parts, stack(scheme.stack).parts, strict=True):
+        depth, kinds = part.depth, dict.fromkeys(scheme.layer_of(part.name))
+        placed = (law(scheme, kind, norm(scheme.norm)) for kind in kinds)
+        branches = tuple(SublayerSizes.at(one, depth, entry, rates) for one in placed)
+        embedding = positive(entry.embedding, depth)
+        found.append(Layers(part.name, depth, branches, degrees, scheme, embedding))
+    return Judgement(scheme, by.name, tuple(found))
 
 
 def scheme_predictions(scheme: Scheme, selection: Selection) -> Predictions:
@@ -264,16 +214,17 @@ def scheme_predictions(scheme: Scheme, selection: Selection) -> Predictions:
     decoder each have the exponent of their own share in their own depth. In the other depth,
     which lies between a stack and the output, nothing is predicted of a share.
     """
-    parts = trials(scheme, selection.the_optimizer)
-    if len(parts) > 1:
-        rows = [prediction(part.depth, part.part, part.first) for part in parts]
-        rows += [prediction(a.depth, b.part, None) for a in parts for b in parts if a is not b]
+    judged = judge(scheme, selection.the_optimizer)
+    if len(judged.parts) > 1:
+        rows = [prediction(part.depth, part.part, part.first) for part in judged.parts]
+        pairs = permutations(judged.parts, 2)
+        rows += [prediction(one.depth, other.part, None) for one, other in pairs]
     else:
-        (part,) = parts
+        (part,) = judged.parts
         rules = rival_rules(selection) if scheme.named_placement else {}
         rivals = (
             (name, Exponents(selection, rule).all()[part.depth, "all"])
             for name, rule in rules.items()
         )
         rows = [prediction(part.depth, "all", part.first, rivals)]
-    return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))
+    return Predictions(tuple(rows), warnings=judged.warnings)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 from deepnet_theory.definitions.expression import INDEXED
 from deepnet_theory.definitions.outcome import InputError, Refusal
@@ -217,6 +218,31 @@ class Layers:
                 f"{self.depth}^({rho}): at one learning rate training becomes unstable as the "
                 "stack grows deeper"
             )
+
+    def warnings(self) -> Iterator[str]:
+        """What a user of these constants should know, a sentence each."""
+        yield from self.unstable()
+        yield from table.far(self.part, self.depth, self.independent)
+        if self.grown > 0:
+            yield (
+                f"the {self.part}'s stream grows as {self.depth}^({self.grown}): these sums take "
+                "its branches as independent of one another"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
+        sums = {
+            "first_order": self.first,
+            "aligned_sum": self.aligned,
+            "self_consistency": self.independent,
+            "rho": self.relative,
+        }
+        told = {name: None if power is None else str(power) for name, power in sums.items()}
+        changes = [
+            {"sublayer": m.sublayer, "parameter": m.name, "exponent": str(m.total)}
+            for m in self.moved
+        ]
+        return {"stack": self.part, "in": self.depth, **told, "parameters": changes}
 
 
 def positive(text: str, depth: str, called: str = "") -> Monomial:

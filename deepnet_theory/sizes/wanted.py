@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
 from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.expression import evaluate
-from deepnet_theory.definitions.optimizer import Optimizer, optimizer
+from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.reading import UNKNOWN, Reading
@@ -29,9 +29,10 @@ from deepnet_theory.definitions.subject import (
     without_law,
 )
 from deepnet_theory.definitions.sublayer import MATRICES, Role, sublayer
-from deepnet_theory.sizes.exponents import optimizer_classes
+from deepnet_theory.sizes.exponents import BEST_KNOWN
+from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.table import table, texts
-from deepnet_theory.sizes.update import law
+from deepnet_theory.sizes.update import degree_of, law
 
 
 def wanted(
@@ -45,7 +46,7 @@ def wanted(
     the stacks that were read are none that the theory speaks of.
     """
     chosen = selection_of(reading, "sgd" if under is None else under)
-    names = [under] if under else [members[0] for members in optimizer_classes().values()]
+    names = (under,) if under else _classes()
 
     def derived(method: str) -> Iterator[Wanted]:
         if not without_law(reading):
@@ -59,6 +60,15 @@ def wanted(
     if without_law(reading):
         return []
     raise Refusal(f"norms are set in several ways, {reading.said_ways()}: no rule here has them so")
+
+
+@cache
+def _classes() -> tuple[str, ...]:
+    """The best-known optimizer of each class, whose first updates are of the same degrees."""
+    classes: dict[Monomial, str] = {}
+    for name in sorted(optimizers(), key=lambda name: (name not in BEST_KNOWN, name)):
+        classes.setdefault(degree_of(optimizer(name)), name)
+    return tuple(classes.values())
 
 
 def degrees(under: Optimizer) -> tuple[float, float]:

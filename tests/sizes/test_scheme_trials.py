@@ -12,13 +12,13 @@ from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import RuleEntry
 from deepnet_theory.definitions.scheme import Scheme, scheme
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.sizes.exponents import Exponents, judge, scheme_predictions, trials
+from deepnet_theory.sizes.exponents import Exponents, judge, scheme_predictions
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
 
 
 def trial(name, under):
-    return trials(scheme(name), optimizer(under))[0]
+    return judge(scheme(name), optimizer(under)).parts[0]
 
 
 # (scheme, optimizer): first order, rho. Each row is a sum that is done by hand.
@@ -72,14 +72,14 @@ def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under):
         given, placed = made("x", entry.alpha, gains), placements()[where]
         given = replace(given, rates={"scaled": entry.rate})
         given = replace(given, equation=placed.equation, final_norm=placed.final_norm)
-        (found,) = trials(given, optimizer(under))
+        (found,) = judge(given, optimizer(under)).parts
         assert found.first == Exponents(selection, rule).all()["N", "all"]
 
 
 @pytest.mark.parametrize("shrinks", [Fraction(0), Fraction(1, 8), Fraction(1, 4), Fraction(1, 3)])
 def test_a_stream_adds_the_squares_of_what_its_branches_add(shrinks):
     """N branches of size N^(-w): N^(1/2 - w); S*r^2 is the sum of 1/l, S*r that of l^(-1/2)."""
-    (found,) = trials(made("x + branch(norm(x))/alpha", f"N**({shrinks})"), optimizer("adam"))
+    (found,) = judge(made("x + branch(norm(x))/alpha", f"N**({shrinks})"), optimizer("adam")).parts
     assert found.grown == Fraction(1, 2) - shrinks
     assert (found.aligned, found.independent) == (Fraction(1, 2), 0)
 
@@ -98,7 +98,7 @@ def test_the_exponents_are_the_slopes_of_the_sums(a, b, p):
         return np.array([stream[-1], np.sum((added / stream) ** float(1 + Fraction(p)))])
 
     by = custom_optimizer(f"-eta*sign(g)*abs(g)**({p})")
-    (found,) = trials(made("x + branch(norm(x))/alpha", f"N**({a})*l**({b})"), by)
+    (found,) = judge(made("x + branch(norm(x))/alpha", f"N**({a})*l**({b})"), by).parts
     slopes = np.log(sums(2**22) / sums(2**18)) / np.log(2**4)
     assert [float(found.grown), float(found.first)] == pytest.approx(list(slopes), abs=0.05)
 
@@ -114,8 +114,8 @@ REFUSED = (
 @pytest.mark.parametrize(("given", "says"), REFUSED)
 def test_what_cannot_be_judged_is_refused(given, says):
     with pytest.raises(Refusal, match=says):
-        trials(made(*given), optimizer("adam"))
-    assert trials(made("(1 - 1/alpha)*x + branch(x)/alpha", "2*N"), optimizer("adam"))  # convex
+        judge(made(*given), optimizer("adam"))
+    assert judge(made("(1 - 1/alpha)*x + branch(x)/alpha", "2*N"), optimizer("adam"))  # convex
 
 
 def made(equation, alpha="1", gains=None, final_norm=True):
