@@ -61,15 +61,13 @@ def test_what_is_no_depth(bad):
 
 
 def test_help_is_a_tour():
-    """Every public name is documented, and the tour names what it takes from clone to model."""
+    """It names what it takes from clone to model, and each of these says what it raises."""
     tour = inspect.getdoc(dt) or ""
     for name in ("derive", "verify", "export", "own_rule"):
         assert f"dt.{name}(" in tour
         documented = inspect.getdoc(getattr(dt, name)) or ""
         assert "aise" in documented, name  # what it raises
-    for name in ("derive", "verify", "export"):
-        assert "Source:" in (inspect.getdoc(getattr(dt, name)) or ""), name
-    assert all(inspect.getdoc(getattr(dt, name)) for name in dt.__all__)
+        assert name == "own_rule" or "Source:" in documented, name
 
 
 def plain(depth):
@@ -141,24 +139,17 @@ WRONG_CALLS = [
     *((lambda d, call=call: call(), ASKED)
       for call in (dt.verify, dt.predict_update, dt.transfer, dt.export)),
     (lambda d: dt.export("adam"), "depth"),
-    (lambda d: dt.export(None, 12), "exactly one of optimizer"),
     (lambda d: dt.export(d, 8, widht=8), "no 'widht'; valid are: width"),
     (lambda d: dt.verify(d, [2, 4], widht=8), "no 'widht'; valid are: width"),
-    (lambda d: dt.verify("adam", sedes=2), "did you mean 'seeds'"),
     (lambda d: dt.verify(7), "7 is no selection"),
     (lambda d: dt.transfer("adam"), "the rates"),
     (lambda d: dt.derive("adan"), "unknown optimizer 'adan'; valid are: adafactor.*did you mean"),
     (lambda d: dt.derive(optimiser="sgd"), "no 'optimiser'; valid are: optimizer, update"),
-    (lambda d: dt.derive("adam", optimiser="adam"), "did you mean 'optimizer'"),
     (lambda d: dt.derive("adam", clousure="complete"), "did you mean 'closure'"),
-    (lambda d: dt.derive("-eta*gradient"), "gradient"),
     (lambda d: dt.derive(7), "7 is no selection: give the name of an optimizer"),
     (lambda d: dt.derive("adam", optimizer="sgd"), "optimizer is given twice: 'adam' and 'sgd'"),
     (lambda d: dt.derive(d.selection, optimizer="sgd"), "not both"),
-    (lambda d: dt.derive("adam", update="-eta*g"), "exactly one of optimizer"),
-    (lambda d: dt.own_rule(7, 1, 1), "7 is no selection"),
     (lambda d: dt.own_rule(d, None, 1), "None"),
-    (lambda d: dt.own_rule(d, True, 1), "True"),
     (lambda d: dt.own_rule(d, 1, float("nan")), "nan"),
     (lambda d: dt.own_rule(d.selection, "1", "1", decoder_alpha="N"), "one part"),
     (lambda d: dt.build("no-such-constants.json"), "no-such-constants.json"),

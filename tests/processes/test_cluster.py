@@ -82,31 +82,16 @@ def found(**work):
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_the_middle_changes_nothing(dask):
+def test_a_killed_worker_changes_no_bit_and_a_killed_scheduler_loses_nothing(dask, tmp_path):
     from deepnet_theory.processes.cluster import cluster
 
-    alone = found()[1]
-    seen = []
+    cache, alone, now, seen = Cache(tmp_path / "cache"), Counter(), Counter(), []
+    whole = found(progress=lambda *told: alone.update([told[2].split()[-1]]))[1]
 
     def kill(done, total, what):
         if done and not seen:
             seen.append(what)
             dask.workers[0].kill()
-
-    dask.wait_for_workers()  # both are there before one of them goes
-    with cluster(dask.address) as executor:
-        wait([executor.submit(os.getpid) for _ in range(4)])
-        result, shared = found(executor=executor, progress=kill)
-    assert not result.stopped and seen
-    assert shared == alone  # bit for bit
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_is_killed_is_one_sentence_and_loses_nothing(dask, tmp_path):
-    from deepnet_theory.processes.cluster import cluster
-
-    cache, alone, now = Cache(tmp_path / "cache"), Counter(), Counter()
-    whole = found(progress=lambda *told: alone.update([told[2].split()[-1]]))[1]
 
     def end(*told):
         """Where the first depth has all that it had alone: the others are on their way."""
@@ -114,7 +99,11 @@ def test_a_scheduler_that_is_killed_is_one_sentence_and_loses_nothing(dask, tmp_
         if now[depth] == alone[depth]:
             dask.scheduler.kill()
 
+    dask.wait_for_workers()  # both are there before one of them goes
     with cluster(dask.address) as executor:
+        wait([executor.submit(os.getpid) for _ in range(4)])
+        result, shared = found(executor=executor, progress=kill)
+        assert not result.stopped and seen and shared == whole  # bit for bit
         part, _ = found(executor=executor, cache=cache, progress=end)
     assert part.stopped == "the scheduler has gone"
     assert len(part.points) < len(SWEEP)

@@ -31,12 +31,10 @@ SELECTIONS = {
     },
     "sgd both recommended": {"optimizer": "sgd", **BOTH, "closure": None},
     "complete post-ln": {"optimizer": "adam", "closure": "complete", **SWIGLU},
-    "complete pre-ln": {"optimizer": "adamw", "placement": "pre-ln", "closure": "complete"},
     "complete res-post-ln": {
         "optimizer": "sgd", "placement": "res-post-ln", "closure": "complete",
         "layer": "attention,ffn@2/8",
     },
-    "complete both": {"optimizer": "sgd", "closure": "complete", **BOTH},
     "learning-rate": {"optimizer": "adam", "closure": "learning-rate"},
     "unit-init": {"optimizer": "momentum", "closure": "unit-init"},
     "unit-residual": {"optimizer": "sgd", "closure": "unit-residual"},
@@ -80,7 +78,7 @@ SELECTIONS = {
 PLANTED = (
     "sgd post-ln", "sgd pre-ln", "adam post-ln", "adam pre-ln", "lamb post-ln", "lamb pre-ln",
     "sgd both", "adam both", "lamb both", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu",
-    "complete pre-ln", "unit-residual", "falling", "lemma", "lemma pre-ln", "lemma both",
+    "unit-residual", "falling", "lemma", "lemma pre-ln", "lemma both",
     "parallel post-ln", "parallel pre-ln", "experts sgd", "sgd both recommended",
     "adamw recommended pre-ln", "norms inside",
 )  # fmt: skip

@@ -58,7 +58,7 @@ def test_the_answer_says_what_happens_in_depth():
     )
     assert told["sgd"].startswith("Lazy in depth: rho scales as N^(-1/4)")
     assert told["lamb"].startswith("Stable in depth") and "--closure" not in told["lamb"]
-    assert derivations.derivation("complete pre-ln").warning == ""
+    assert derivations.derivation("adamw recommended pre-ln").warning == ""
 
 
 # ---- beyond the shared set ----

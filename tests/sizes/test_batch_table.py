@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.optimizer import above_floors, optimizers
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.explicit import evaluated, unit_pair
 from deepnet_theory.sizes.batch import NO_NOISE, B, batch_rule
@@ -119,11 +119,6 @@ def test_without_noise_no_drift_and_no_second_moment_are_asked_for():
     assert row("-eta*sign(g)*abs(g)**(-1/2)", noise=NO_NOISE).rate == ONE
     assert row("-eta*g", noise=NO_NOISE).coupled_decay == B
     assert row("-eta*sign(g)", noise=NO_NOISE).coupled_decay is None
-
-
-def test_an_unknown_regime_is_refused():
-    with pytest.raises(InputError, match="valid are: dominant, none"):
-        batch_rule(Selection(optimizer="adam"), "much")
 
 
 # ---- updates of the literature, by a Monte Carlo of its own ----

@@ -61,14 +61,8 @@ LAWS = (
     "g**3",
     "polar(g)",
     "norm(theta)*sign(g)",
-    "g/norm(g)",
     "sign(g)/norm(g)",
-    "rms(theta)*sign(g)",
     "g/rms(g)",
-    "norm(polar(g))*sign(g)",
-    "sqrt(numel(theta))*sign(g)",
-    "sqrt(rows(theta))*sign(g)",
-    "sqrt(columns(theta))*sign(g)",
     "sqrt(max(1, rows(theta)/columns(theta)))*polar(g)",
     "sqrt(max(rows(theta), columns(theta)))*polar(g)",
     "norm(theta)*polar(g)/norm(polar(g))",
@@ -77,17 +71,13 @@ LAWS = (
     "abs(theta)*sign(g)",
     "theta*g*sign(theta)",
     "theta**2*sign(g)",
-    "max(theta, 0)*g",
     "min(theta, 0)*sign(g)",
     "polar(theta)*sign(g)",
     "g*abs(g)",
     "norm(theta)*g/norm(g)",
     # bounds
-    "clip(g, -100, 100)",
     "clip(g, -1/columns(theta)**2, 1/columns(theta)**2)",
     "clip(g/rms(g), -1, 1)",
-    "clip(g, -rms(theta), rms(theta))",
-    "min(1, norm(theta))*sign(g)",
     "max(rms(theta), rms(g))*sign(g)",
     "max(abs(g), rms(g))*sign(g)",
     "sign(g)/max(abs(g), rms(g))",
@@ -181,7 +171,7 @@ products = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=40)
 @given(products, st.sampled_from(("hidden", "head")), st.booleans())
 def test_any_product_is_what_matrices_show_or_is_refused(
     update: str, role: str, aligned: bool
