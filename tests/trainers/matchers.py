@@ -96,9 +96,9 @@ def torchtitan(model, text, patch):
 
 def fairseq2(model, text, patch):
     """0.8.1, prepare_parameter_groups: match from the start, the first group wins."""
-    found = {}
+    found, groups = {}, executed(text, patch).optimizer.groups
     for name, _ in model.named_parameters():
-        for group in executed(text, patch).optimizer.groups:
+        for group in groups:
             if name == group.params or re.match(group.params, name):
                 found[name] = numbers("adamw", vars(group))
                 break

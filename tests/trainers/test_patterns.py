@@ -32,7 +32,7 @@ def constants(model, **given):
     )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(NUMBERED)
 def test_each_name_is_found_by_one_pattern_and_it_has_its_value(numbers):
     made = generalised(numbers)
@@ -42,7 +42,7 @@ def test_each_name_is_found_by_one_pattern_and_it_has_its_value(numbers):
         assert [v for v, own in made.items() if re.match(names(*own), name)] == [value]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(NUMBERED, st.data())
 def test_wrappers_change_no_pattern(numbers, data):
     made = generalised(numbers)
@@ -55,7 +55,7 @@ def test_wrappers_change_no_pattern(numbers, data):
         assert [v for v, own in made.items() if re.search(names(*own), written)] == [value]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(NUMBERED, st.sampled_from(("", *WRAPPERS)), st.sampled_from((-1, 1)))
 def test_a_shell_pattern_matches_its_own_names_alone(numbers, wrapper, count):
     made = generalised(numbers)
