@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models.generated import VOCAB, Model, sentence
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from written_models import GPT, Llama
@@ -144,39 +144,11 @@ def test_rows_that_fewer_sequences_see_are_noisier():
     assert positions == f"embedding, {CLASSES[0]}"
 
 
-class Mixture(nn.Module):
-    """Two of four experts for a token: stacked matrices, or matrices of their own."""
-
-    def __init__(self, d, stacked=False):
-        super().__init__()
-        self.router = nn.Linear(d, 4, bias=False)
-        self.into = nn.ParameterList(torch.randn(d, 2 * d) / d**0.5 for _ in range(4))
-        self.out = nn.ParameterList(torch.randn(2 * d, d) / d**0.5 for _ in range(4))
-        self.stacked = stacked
-        if stacked:
-            self.into, self.out = (
-                nn.Parameter(torch.stack(list(one))) for one in (self.into, self.out)
-            )
-
-    def forward(self, x):
-        rows = x.flatten(0, 1)
-        gates, which = self.router(rows).topk(2, -1)
-        gates = rows.new_zeros(len(rows), 4).scatter(1, which, gates.softmax(-1))
-        if self.stacked:
-            z = torch.bmm(torch.relu(torch.bmm(rows.expand(4, -1, -1), self.into)), self.out)
-            return (z * gates.T[..., None]).sum(0).view_as(x)
-        y = torch.zeros_like(rows)
-        for a, b, gate in zip(self.into, self.out, gates.T, strict=True):
-            row = gate.nonzero()[:, 0]
-            y = y.index_add(0, row, torch.relu(rows[row] @ a) @ b * gate[row, None])
-        return y.view_as(x)
-
-
-@pytest.mark.parametrize("stacked", [False, True])
-def test_experts_are_apart_by_who_reaches_them(stacked):
-    torch.manual_seed(0)
-    model = GPT(2, d=16, vocab=128, mlp=partial(Mixture, stacked=stacked))
-    ids = torch.randint(128, (48, 3), generator=generator())  # few tokens, which few experts see
+@pytest.mark.parametrize("way", ["apart", "stacked"])
+def test_experts_are_apart_by_who_reaches_them(way):
+    words = {"feed": "ffn@2/4", "placement": "pre-ln", "stack": "decoder", "beside": False}
+    model = Model(sentence(3, 1, experts=way, attention="attention", **words))
+    ids = torch.randint(VOCAB, (48, 2), generator=generator())  # few, which few experts see
     found = {(e.at["group"], e.at["role"]): e for e in noise_of(made(model, ids), 48)}
     experts = {group for group, role in found if role == "fc1"}
     assert experts == {f"decoder ffn@2/4, {name}" for name in CLASSES[:2]}

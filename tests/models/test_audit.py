@@ -406,15 +406,8 @@ def test_a_multiplier_of_the_base_that_the_forward_pass_lacks_is_a_finding():
     assert [f.mend for f in found.findings if f.where == "logits"] == [applied.lines[0]]
     assert found.verdict == "REFUTED"
 
-    class Scaled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.whole = model
-
-        def forward(self, ids):
-            return self.whole(ids) * constants.head_multiplier
-
-    left = dt.audit(Scaled(), ids, constants=constants).findings
+    model.end = constants.head_multiplier
+    left = dt.audit(model, ids, constants=constants).findings
     assert all(f.where != "logits" for f in left)
 
 

@@ -173,21 +173,17 @@ def test_a_coupled_decay_that_has_no_law_is_refused_where_it_is_asked_for():
 class Mine(torch.nn.Module):
     """A model of your own: its embedding has no multiplier but that of its rows' size."""
 
-    def __init__(self, width=64, tied=False, times=1.0, std=1.0):
+    def __init__(self, width=64, times=1.0):
         super().__init__()
-        self.times, self.std = times, std
-        self.embedding = torch.nn.Embedding(32, width)
-        torch.nn.init.normal_(self.embedding.weight, std=std)
+        self.times, self.embedding = times, torch.nn.Embedding(32, width)
         layer = torch.nn.TransformerEncoderLayer(
             width, width // 32, 2 * width, dropout=0.0, batch_first=True
         )
         self.body = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = torch.nn.Linear(width, 32, bias=False)
-        if tied:
-            self.head.weight = self.embedding.weight
 
     def forward(self, x):
-        return self.times * self.head(self.body(self.embedding(x) / self.std))
+        return self.times * self.head(self.body(self.embedding(x)))
 
 
 def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
