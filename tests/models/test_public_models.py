@@ -418,6 +418,7 @@ NO_CONSTANTS = {  # those that their own code leaves no place for, and why
     "Granite": "has no place for alpha = 1, it has 4.545 in",
     "MiniCPM 3": "has no place for alpha = 1, it has 1.01 in",
     "norms before a branch and on its sum": r"the constants are for norm\(x \+ branch\(x\)\)",
+    **dict.fromkeys(("DINOv2", "BEiT"), "which is learnt"),
 }
 
 
