@@ -32,7 +32,7 @@ def send_at(monkeypatch, layers, number):
     monkeypatch.setattr(room, "measure_draws", measured)
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_what_was_measured_is_kept_and_the_same_command_goes_on(cli, monkeypatch, tmp_path, name):
     file, kept = tmp_path / "part.json", ("--cache", str(tmp_path / "cache"))
     before = signal.getsignal(getattr(signal, name))
