@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
-SOURCES = (
-    ("DeepNet", "https://arxiv.org/abs/2203.00555"),
-    ("Su", "https://kexue.fm/archives/8978"),
-    ("layer cake", "claims in paper_checks/cake/README.md"),
-    ("Pre/Post norm note", "claims in paper_checks/norms/README.md"),
-)
 RELATION_MEANING = {
     "EQUAL": "exactly",
     "AT_MOST": "an upper bound",
@@ -155,8 +149,6 @@ def beside(derivation: Derivation) -> Iterator[doc.Document]:
     yield doc.Document("Remarks", derivation.remarks)
     premises = doc.terms((a.name, a.statement) for a in derivation.assumptions)
     yield doc.Document("Assumptions", (premises,))
-    cited = " ".join(step.source for step in derivation.steps)
-    yield doc.Document("Sources", (doc.terms((s, at) for s, at in SOURCES if f"{s}," in cited),))
 
 
 def _consequences(found: Iterable[Consequence]) -> doc.TableBlock:

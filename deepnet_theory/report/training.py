@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import ClosureTransfer, Estimate, Plan, Result, Run
 
 CURVES = (
-    "Loss against the learning rate, a curve a size, the darker the larger. Small dots are the "
-    "rates that were trained. A large dot is the best rate, and its bar the 95 % interval over "
-    "seeds. At the top edge, a triangle is a loss above the axis, and a cross is a rate where a "
-    "run diverged. The dashed line is the loss of a model that ignores its input."
+    "A curve a size, the darker the larger. A large dot is the best rate with its 95 % interval "
+    "over seeds. At the top edge, a triangle is a loss above the axis, and a cross is a rate where "
+    "a run diverged. The dashed line is the loss of a model that ignores its input."
 )
 JUDGED = (
     "SUPPORTED: the exponent's interval over seeds lies inside ±1/16. REFUTED: it lies outside, or "
@@ -26,10 +25,9 @@ JUDGED = (
     "smallest has learnt."
 )
 RIVALS = (
-    "A wrong rule is the rule's own table with other gains or rates, the same at the smallest "
-    "size. It is judged as the rule is, and also REFUTED where at the best rate of the smallest "
-    "size it loses more to the rule than a rate that is off by √2 costs there. The power is the "
-    "probability that a best rate that scales as N^(1/8) is REFUTED with these intervals."
+    "A wrong rule has other gains or rates, the same at the smallest size. REFUTED also: at the "
+    "best rate of the smallest size it loses more than a rate that is off by √2 costs there. The "
+    "power is the probability that a best rate that scales as N^(1/8) is REFUTED."
 )
 STEPPED = (
     "T is the number of steps. How the best rate falls with T is measured on this loss and "
@@ -40,10 +38,7 @@ COMMON = (
     "alike. A token's own part is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) "
     "without."
 )
-STEPS = (
-    "Training loss, the mean over the seeds. A curve ends where it was not finite, and leaves the "
-    "figure where it is above its start."
-)
+STEPS = "Training loss, the mean over the seeds. A curve ends where the loss was not finite."
 LOSS = "nats a byte"
 
 
