@@ -55,8 +55,8 @@ class Plot:
         write_text(Path(path), self.svg)
 
 
-def drawn(figure: Figure) -> Plot:
-    """The figure as SVG, its panels side by side on the same axes.
+def drawn(figure: Figure, only: int | None = None) -> Plot:
+    """The figure, or ``only`` one of its panels on the axes of all, as SVG.
 
     What is not finite, or not positive on a logarithmic axis, is left out; a point that was
     measured is then marked at the top.
@@ -66,13 +66,14 @@ def drawn(figure: Figure) -> Plot:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
-    row = len(figure.panels) > 1  # of panels, with their legend beside them; below a single one
+    panels = figure.panels if only is None else figure.panels[only : only + 1]
+    row = len(panels) > 1  # of panels, with their legend beside them; below a single one
     with rc_context(SETTINGS):
-        width = PANEL * len(figure.panels) + LEGEND if row else 1.25 * PANEL
+        width = PANEL * len(panels) + LEGEND if row else 1.25 * PANEL
         canvas = Canvas(figsize=(width, HEIGHT), layout="constrained")
-        axes = canvas.subplots(1, len(figure.panels), sharex=True, sharey=True, squeeze=False)[0]
+        axes = canvas.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
         handles: dict[str, Any] = {}
-        for one, (title, series) in zip(axes, figure.panels, strict=True):
+        for one, (title, series) in zip(axes, panels, strict=True):
             one.set_title("\n".join(textwrap.wrap(title, 44)))
             panel(one, series, figure)
             for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
@@ -82,7 +83,8 @@ def drawn(figure: Figure) -> Plot:
         canvas.legend(handles.values(), handles.keys(), **place)
         FigureCanvasSVG(canvas).print_svg(file := StringIO(), metadata=dict.fromkeys(
             ("Creator", "Date", "Format", "Type")))  # fmt: skip
-    return Plot(_themed(file.getvalue(), f"{figure.y_label} against {figure.x_label}"))
+    said = f"{figure.y_label} against {figure.x_label}"
+    return Plot(_themed(file.getvalue(), f"{panels[0][0]}: {said}" if only is not None else said))
 
 
 def panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:

@@ -61,7 +61,8 @@ def _block(block: doc.Block, level: int) -> str:
             return f"<pre><code>{escape(block.text)}</code></pre>"
         case doc.Figure():
             caption = f"<figcaption>{_prose(block.caption)}</figcaption>" if block.caption else ""
-            return f"<figure>{drawn(block).svg}{caption}</figure>"
+            panels = "\n".join(drawn(block, i).svg for i in range(len(block.panels)))
+            return f'<figure><div class="panels">{panels}</div>{caption}</figure>'
         case _:
             return f"<p>{_words(block)}</p>"
 

@@ -37,6 +37,10 @@ def test_an_exported_page_fits_its_screen_and_breaks_no_rule_of_axe(browser, nam
     shown = browser.new_page(viewport={"width": width, "height": 844})
     shown.set_content(page(RESULTS.get(name, CONSTANTS)))
     assert shown.evaluate(OVER) <= 0
+    panels = shown.locator(".panels svg").evaluate_all(
+        "all => all.map(a => a.getClientRects()[0].x)"
+    )
+    assert len(set(panels)) <= 1 + (width > 390), "one column on a phone"
     if axe := os.environ.get("AXE"):
         shown.evaluate(Path(axe).read_text("utf-8"))
         assert [found["id"] for found in shown.evaluate(AXE)["violations"]] == []
