@@ -104,7 +104,7 @@ def test_a_crash_does_not_look_like_a_verdict(cli, monkeypatch):
         cli("derive", "--optimizer", "sgd", "-v")
 
 
-@settings(max_examples=12)
+@settings(max_examples=5)
 @given(st.lists(st.text(max_size=12), max_size=4))
 def test_no_words_give_a_traceback(words):
     assert main(["derive", *words]) in (0, 2, 4)

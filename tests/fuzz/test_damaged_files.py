@@ -48,25 +48,13 @@ def holders(node):
 
 
 def with_other_data(data, draw):
-    """The text of the data with one to three of its values or keys changed."""
+    """The text of the data with one of its values changed or left out."""
     changed = copy.deepcopy(data)
-    for _ in range(draw.randint(1, 3)):
-        node, key = draw.choice(list(holders(changed)) or [(changed, "schema")])
-        match draw.randint(0, 3):
-            case 0 if isinstance(node, dict):
-                del node[key]
-            case 1 if isinstance(node, dict):
-                node[draw.choice(["x", "", "a\nb", "\ud800", "é" * 5000])] = draw.choice(VALUES)
-            case 2 if isinstance(node, list):
-                node.append(copy.deepcopy(draw.choice(node)))
-            case _:
-                node[key] = draw.choice(VALUES)
+    node, key = draw.choice(list(holders(changed)))
+    node[key] = draw.choice(VALUES)
+    if isinstance(node, dict) and draw.random() < 0.2:
+        del node[key]
     return json.dumps(changed)
-
-
-def read(path, reader):
-    """Ends in a model or one short sentence; anything else is raised."""
-    assert isinstance(ended(lambda: reader(path)), Model | InputError)
 
 
 @tried(ORDINARY)
@@ -78,4 +66,4 @@ def test_no_constants_file_breaks_the_builder(tmp_path, draw):
     else:
         content = bytes(spoiled(draw, json.dumps(data).encode(), range(256)))
     path.write_bytes(content)
-    read(path, lambda p: build(load_constants(p)))
+    assert isinstance(ended(lambda: build(load_constants(path))), Model | InputError)

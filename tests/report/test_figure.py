@@ -72,15 +72,13 @@ def test_rivals_have_their_points_and_slopes_and_an_unpredicted_one_has_no_line(
     assert [len(marks(svg, i)) for i in range(3)] >= [4, 4, 4]
 
 
-@given(st.floats(max_value=0.0) | st.sampled_from((math.nan, math.inf)))
-@settings(max_examples=4)
-def test_what_has_no_place_on_a_logarithm_is_left_out(value):
-    good, bad = Mark(4, 1, 0.9, 1.1), Mark(8, value, value, value)
+def test_what_has_no_place_on_a_logarithm_is_left_out():
+    good, below = Mark(4, 1, 0.9, 1.1), Mark(4, 1, -0.5, 1.1)  # an interval may end below zero
+    bad = tuple(Mark(8, value, value, value) for value in (0.0, -1.0, math.nan, math.inf))
     there = len(marks(drawn(figure(Series("s", (good,)))).svg))
-    svg = drawn(figure(Series("s", (good, bad)))).svg
+    svg = drawn(figure(Series("s", (below, *bad)))).svg
     assert len(marks(svg)) == there and not re.search(r"\b(nan|inf)\b", svg)
-    assert len(marks(drawn(figure(Series("s", (Mark(4, 1, -0.5, 1.1),)))).svg)) == there
-    assert not marks(drawn(figure(Series("s", (bad,)))).svg)  # and an empty figure is a figure
+    assert not marks(drawn(figure(Series("s", bad))).svg)  # and an empty figure is a figure
 
 
 def test_a_curve_is_broken_where_a_run_diverged_and_what_is_dropped_is_marked_at_the_top():

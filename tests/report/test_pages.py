@@ -27,7 +27,6 @@ from .balanced import balanced
 SELECTIONS = [  # one a route, with two parts, another placement, and a factor on eta
     ("optimizer=adam", "stack=encoder-decoder"),
     ("optimizer=lamb", "placement=pre-ln", "layer=attention,ffn:swiglu"),
-    ("optimizer=sgd", "method=lemma"),
     ("optimizer=sgd", "method=lemma", "closure=learning-rate"),
 ]
 
