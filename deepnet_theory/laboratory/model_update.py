@@ -8,7 +8,8 @@ is one derivative of the output along the step, exact at any depth and in any pr
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from statistics import fmean
 
 import torch
@@ -22,6 +23,7 @@ from deepnet_theory.runtime.branches import math_attention
 
 Chosen = Callable[[Description], bool]
 Direction = tuple[nn.Parameter, Description, Tensor]
+Inputs = tuple[Tensor | None, ...]
 ALL = "all"  # of what is stepped: everything
 
 
@@ -36,7 +38,7 @@ def directions_of(trial: Trial, chosen: Chosen = everything) -> list[Direction]:
     return [(p, d, changes[id(p)]) for p, d in own]
 
 
-def _with_tangents(_: nn.Module, inputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+def _with_tangents(_: nn.Module, inputs: Inputs) -> Inputs:
     # an input without a tangent would have torch add a symbolic zero, by way of its compiler,
     # which a fresh process takes seconds to import
     return tuple(
@@ -49,25 +51,72 @@ def _with_tangents(_: nn.Module, inputs: tuple[Tensor | None, ...]) -> tuple[Ten
 
 def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
     """The output's derivative along these steps: (k, batch, tokens, d)."""
+    with ExitStack() as hooked:
+        for residual in _moved(trial, directions):
+            hooked.enter_context(residual.register_forward_pre_hook(_with_tangents))
+        return _derivative(trial, directions)
+
+
+def sizes_alone(trial: Trial, directions: Sequence[Direction]) -> Iterator[tuple[str, Tensor]]:
+    """The mean over tokens of ‖ΔF‖/η by each sublayer's steps alone, in one pass: its part, (k,).
+
+    Each stepped sublayer adds a copy of the batch to the stream, and steps in this copy alone.
+    """
+    steps, batch = {id(one[0]): one for one in directions}, trial.inputs[-1].shape[1]
+    parts = list[str]()
+
+    def level(residual: nn.Module, inputs: Inputs) -> Inputs:
+        given = _with_tangents(residual, inputs)
+        most = max(len(x[0]) for x in given if x is not None)
+        return tuple(
+            x if x is None else torch.cat([x, *[x[:, :batch]] * ((most - len(x[0])) // batch)], 1)
+            for x in given
+        )
+
+    def fork(residual: nn.Module, inputs: Inputs, output: Tensor) -> Tensor:
+        own = [steps[id(p)] for p in residual.parameters() if id(p) in steps]
+        if not own:
+            return output
+        parts.append(own[0][1].part or "")
+        with _stepped(trial, own):  # on the first copy, which has no step
+            moved = residual.forward(*(x if x is None else x[:, :batch] for x in inputs))
+        return torch.cat([output, moved], 1)
+
+    with ExitStack() as hooked:
+        for residual in _moved(trial, directions):
+            hooked.enter_context(residual.register_forward_pre_hook(level))
+            hooked.enter_context(residual.register_forward_hook(fork))
+        copies = torch.stack(torch.split(_derivative(trial, ()), batch, 1))
+    return zip(parts, copies[1:].norm(dim=-1).mean((2, 3)), strict=True)
+
+
+def _moved(trial: Trial, directions: Sequence[Direction]) -> Iterable[nn.Module]:
+    """The sublayers from the first stepped one on: below it nothing changes."""
     stepped = {id(p) for p, _, _ in directions}
-    # below the first sublayer that is stepped nothing changes, and its value is enough
-    below = itertools.dropwhile(
+    return itertools.dropwhile(
         lambda residual: stepped.isdisjoint(map(id, residual.parameters())),
         trial.model.residuals(),
     )
-    handles = [r.register_forward_pre_hook(_with_tangents) for r in below]
+
+
+def _derivative(trial: Trial, directions: Sequence[Direction]) -> Tensor:
     with torch.no_grad(), forward_ad.dual_level(), math_attention():
-        try:
-            for p, _, step in directions:
-                trial.put(p, forward_ad.make_dual(p.detach(), step))  # type: ignore[no-untyped-call]
+        with _stepped(trial, directions):
             output = trial.output()
-        finally:
-            for p, _, _ in directions:
-                trial.put(p, p)
-            for handle in handles:
-                handle.remove()
         change: Tensor = forward_ad.unpack_dual(output).tangent  # type: ignore[no-untyped-call]
     return change.double()
+
+
+@contextmanager
+def _stepped(trial: Trial, directions: Sequence[Direction]) -> Iterator[None]:
+    """Within this context the parameters have their steps for tangents."""
+    try:
+        for p, _, step in directions:
+            trial.put(p, forward_ad.make_dual(p.detach(), step))  # type: ignore[no-untyped-call]
+        yield
+    finally:
+        for p, _, _ in directions:
+            trial.put(p, p)
 
 
 def size_along(trial: Trial, directions: Sequence[Direction]) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
@@ -138,17 +138,13 @@ def watching(model: Model, step: int = 0) -> Iterator[list[CommonMode]]:
         terms.clear()
         streams.clear()
 
-    handles = [part.register_forward_hook(end)]
-    for residual in (m for m in part.modules() if isinstance(m, Residual)):
-        places = residual.placement.places
-        last = residual.norms[places.index("output")] if "output" in places else residual.branch
-        handles.append(residual.register_forward_pre_hook(enter))
-        handles.append(last.register_forward_hook(partial(add, residual)))
-    try:
+    with part.register_forward_hook(end), ExitStack() as hooked:
+        for residual in (m for m in part.modules() if isinstance(m, Residual)):
+            places = residual.placement.places
+            last = residual.norms[places.index("output")] if "output" in places else residual.branch
+            hooked.enter_context(residual.register_forward_pre_hook(enter))
+            hooked.enter_context(last.register_forward_hook(partial(add, residual)))
         yield found
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def warning(taken: Iterable[CommonMode]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -34,15 +34,11 @@ def arriving(
         assert gradient is not None
         take(parameter, gradient)
 
-    handles = [
-        p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
-        for p in parameters
-    ]
-    try:
+    with ExitStack() as hooked:
+        for p in parameters:
+            handle = p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+            hooked.enter_context(handle)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager

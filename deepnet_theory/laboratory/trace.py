@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 
 import torch
@@ -22,6 +23,7 @@ from deepnet_theory.laboratory.model_update import (
     Sizes,
     directions_of,
     size_along,
+    sizes_alone,
 )
 from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.trial import Case, Trial
@@ -82,17 +84,13 @@ def take_trace(trial: Trial) -> Trace:
     def arrive(gradient: Tensor) -> None:
         trace.found["loss_gradient"].append(_per_token(gradient))
 
-    handles: list[RemovableHandle] = []
-    try:
+    with ExitStack() as hooked, only(trial.model, own), arriving(own, collect):
         for residual in trial.model.residuals():
-            handles.extend(_watch(residual, trace))
-        with only(trial.model, own), arriving(own, collect):
-            output = trial.output()
-            output.register_hook(arrive)  # type: ignore[no-untyped-call]
-            backward(trial.loss(output))
-    finally:
-        for handle in handles:
-            handle.remove()
+            for handle in _watch(residual, trace):
+                hooked.enter_context(handle)
+        output = trial.output()
+        output.register_hook(arrive)  # type: ignore[no-untyped-call]
+        backward(trial.loss(output))
     return trace
 
 
@@ -177,8 +175,9 @@ def _homogeneity(branch: ResidualBranch, x: Tensor) -> Tensor:
     else:
         assert isinstance(branch, GatedFeedForward)
         z, phi = branch.gate(x), nn.functional.silu
-    off = [size(phi(c * z) - c * phi(z)) / (c * size(phi(z))) for c in (0.5, 2.0)]
-    return 1 - torch.stack(off).amax(0)
+    y = phi(z)
+    off = [size(phi(c * z) - c * y) / c for c in (0.5, 2.0)]
+    return 1 - torch.stack(off).amax(0) / size(y)
 
 
 # ---- what assumptions ask for ----
@@ -199,17 +198,13 @@ def _alignment(trace: Trace) -> Tensor:
 
     Layers are sampled evenly over each part, and counted for their share.
     """
-    trial, alone = trace.trial, dict[tuple[str, int | None, int], list[Direction]]()
-    for direction in trace.directions:
-        d = direction[1]
-        if d.part is not None and d.sublayer is not None:  # a final norm is in no sublayer
-            alone.setdefault((d.part, d.layer, d.sublayer), []).append(direction)
-    total = torch.zeros(trial.seeds, dtype=torch.float64)
-    for part in trial.model.constants.parts:
-        sampled = sample_layers(part.layers)
-        own = [some for (name, n, _), some in alone.items() if name == part.name and n in sampled]
-        sizes = torch.tensor([size_along(trial, some) for some in own], dtype=torch.float64)
-        total += sizes.sum(0) * part.layers / len(sampled)
+    layers = {part.name: part.layers for part in trace.trial.model.constants.parts}
+    sampled = {name: sample_layers(count) for name, count in layers.items()}
+    # a final norm is in no layer
+    own = [x for x in trace.directions if x[1].layer in sampled.get(x[1].part or "", ())]
+    total = torch.zeros(trace.trial.seeds, dtype=torch.float64)
+    for part, size in sizes_alone(trace.trial, own):
+        total += size.cpu() * layers[part] / len(sampled[part])
     return torch.tensor(trace.moved, dtype=torch.float64) / total
 
 

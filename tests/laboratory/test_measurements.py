@@ -139,12 +139,17 @@ def test_layers_that_are_stepped_alone_are_spread():
     assert sample_layers(1000) == {125, 375, 625, 875}
 
 
-def test_alignment_is_exact_where_every_layer_is_sampled(adam):
-    case = Case(adam, rule("adam"), {"N": 2}, EXACT)
-    trial, places = Trial(case), [(layer, s) for layer in range(2) for s in range(2)]
-    steps = directions_of(trial)
-    own = [[x for x in steps if (x[1].layer, x[1].sublayer) == at] for at in places]
-    single = np.sum([size_along(trial, some) for some in own], axis=0)
+@pytest.mark.parametrize("stack", ["encoder", "encoder-decoder"])
+def test_alignment_is_exact_where_every_layer_is_sampled(stack):
+    selection = Selection(optimizer="adam", stack=stack)
+    parts = tuple(part.name for part in selection.the_stack.parts)
+    depth = dict.fromkeys(selection.the_stack.depths, 2)
+    case = Case(selection, own_rule(parts, "2", "1/2"), depth, EXACT)
+    steps = directions_of(trial := Trial(case))
+    own = {}
+    for step in steps:
+        own.setdefault((step[1].part, step[1].layer, step[1].sublayer), []).append(step)
+    single = np.sum([size_along(trial, some) for some in own.values()], axis=0)
     (found,) = measure_draws(case, [0], (), ["aligned_updates"])[0].values()
     assert found == pytest.approx(size_along(trial, steps) / single)
     assert max(found) <= 1.01
