@@ -15,7 +15,7 @@ BUDGETS = {
     "(top level)": 119,
     "cli": 1992,
     "definitions": 5206,
-    "laboratory": 4407,
+    "laboratory": 4443,
     "models": 5173,
     "processes": 495,
     "proof": 4086,
