@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deepnet_theory.definitions.optimizer import optimizer, optimizers
 from deepnet_theory.definitions.selection import GRADIENT_NOISE, SHAPES, Selection
-from deepnet_theory.sizes.batch import POWERS, batch_rule
+from deepnet_theory.sizes.batch import POWERS
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.table import HEAD
 from deepnet_theory.sizes.update import FULL, powers
@@ -230,7 +230,7 @@ def factors() -> Iterator[str]:
         cells: dict[str, list[str]] = {}
         for name in names:
             selection = Selection(optimizer=name, layer="attention,ffn-swiglu@2/8")
-            of_batch = batch_rule(selection)
+            of_batch = width_table(selection, "batch")
             for row in width_table(selection, ",".join(grown), built=True).rows:
                 if row.place.is_matrix and row.role != "tied-head" and row.rate is not None:
                     seen = scale.ratio(share(",".join(grown), row.place))
@@ -283,7 +283,7 @@ def larger() -> Iterator[str]:
     """The factors of a larger batch, which noise dominates, for the matrices of a layer."""
     yield FIRST + "|---" * 6 + "|"
     for name in TUNED:
-        row = batch_rule(Selection(optimizer=name, placement="pre-ln")).row("fc1")
+        row = width_table(Selection(optimizer=name, placement="pre-ln"), "batch").row("fc1")
         sizes = row.rate, row.decay, row.epsilon, row.memory, row.memory_rate
         cells = ("-" if s is None else f"× {s.at(B=LARGER):.3g}" for s in sizes)
         yield f"| {name} | {' | '.join(cells)} |"
@@ -293,8 +293,9 @@ def table(noise: str) -> Iterator[str]:
     """Optimizers of the same powers in one row."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in optimizers():
-        row = batch_rule(Selection(optimizer=name, placement="pre-ln"), noise).row("fc1")
-        sizes = tuple(getattr(row, power) for power, _ in zip(POWERS, NAMES, strict=False))
+        selection = Selection(optimizer=name, placement="pre-ln")
+        row = width_table(selection, "batch", gradient_noise=noise).row("fc1")
+        sizes = tuple(getattr(row, power) for power, _ in zip(POWERS, NAMES, strict=True))
         cells = ("-" if s is None else str(s).replace("**", "^") for s in sizes)
         alike.setdefault(tuple(cells), []).append(name)
     yield from ("", REGIMES[noise], "", f"| optimizer | {' | '.join(NAMES)} |", "|---" * 7 + "|")

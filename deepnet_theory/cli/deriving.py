@@ -22,7 +22,6 @@ from deepnet_theory.sizes.answer import Answer
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from deepnet_theory.proof.batch import BatchDerivation
     from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.proof.width import WidthDerivation
 
@@ -59,7 +58,7 @@ def derive(
     base_width: Annotated[int | None, Option("D0", "Width of the tuned model")] = None,
     base_depth: Annotated[DepthLike | None, Option("N0[,M0]", "Layers of the tuned model")] = None,
     **select: Any,
-) -> Derivation | WidthDerivation | BatchDerivation:
+) -> Derivation | WidthDerivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
 
     .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
@@ -93,42 +92,37 @@ def derive(
     for dimension, names in NEEDS.items():
         if dimension not in asked and not (shapes and dimension == "width"):
             refuse(given, f"without across {dimension}", *names)
-    deep: Any = None
-    wide: Any = None
     if shapes:
         refuse(sizes, f"with across {shapes[0]}")
         adapted = "rank" in shapes
         if "depth" in asked and (adapted or "width" not in asked):
             why = "rank has no law in the depth" if adapted else "depth needs width beside it"
             raise InputError(f"across {across}: {why}")
-    if "width" in asked or shapes:
-        from deepnet_theory.proof.width import WidthDerivation
-        from deepnet_theory.sizes.width import Scale, width_table
-
-        wide_in = [known.ACROSS["depth" in asked]] * ("width" in asked)
-        grown = ",".join((*wide_in, *shapes)).replace("both,", "depth,width,")
-        table = width_table(selection, grown, alignment or known.ALIGNMENTS[0], form or FORMS[0])
-        needed = [*sizes][: 4 if "depth" in asked else 2]
-        missing = [name for name in needed if sizes[name] is None]
-        if 0 < len(missing) < len(needed):
-            raise InputError(f"numbers need {', '.join(needed)}; missing: {', '.join(missing)}")
-        scale = None
-        if not missing:
-            layers = (parse_depth(sizes[name], selection.the_stack) for name in needed[2:])
-            scale = Scale(sizes["width"], sizes["base_width"], *(tuple(n.items()) for n in layers))
-        wide = WidthDerivation(table, scale)
-    elif "depth" in asked:
-        # a bad depth is refused before the derivation is made
-        values = {} if depth is None else parse_depth(depth, selection.the_stack)
+    # a bad depth is refused before the derivation is made
+    values = {} if depth is None else parse_depth(depth, selection.the_stack)
+    if asked == ["depth"]:
         deep = derived(Answer(selection))
-        deep = deep.at(**values) if values else deep
-    if "batch" not in asked:
-        return wide or deep  # type: ignore[no-any-return]
-    from deepnet_theory.proof.batch import BatchDerivation
-    from deepnet_theory.sizes.batch import batch_rule
+        return deep.at(**values) if values else deep
+    from deepnet_theory.proof.width import WidthDerivation
+    from deepnet_theory.sizes.width import Scale, width_table
 
-    powers = batch_rule(selection, gradient_noise or known.GRADIENT_NOISE[0], "rank" in shapes)
-    return BatchDerivation(powers, deep, wide, curve)
+    grown = [name for name in ("depth", "width", *shapes, "batch") if name in asked]
+    table = width_table(
+        selection,
+        "both" if grown == ["depth", "width"] else ",".join(grown),
+        alignment or known.ALIGNMENTS[0],
+        form or FORMS[0],
+        gradient_noise=gradient_noise or known.GRADIENT_NOISE[0],
+    )
+    needed = [*sizes][: 4 if "depth" in asked else 2] if "width" in asked else []
+    missing = [name for name in needed if sizes[name] is None]
+    if 0 < len(missing) < len(needed):
+        raise InputError(f"numbers need {', '.join(needed)}; missing: {', '.join(missing)}")
+    scale = None
+    if needed and not missing:
+        layers = (parse_depth(sizes[name], selection.the_stack) for name in needed[2:])
+        scale = Scale(sizes["width"], sizes["base_width"], *(tuple(n.items()) for n in layers))
+    return WidthDerivation(table, scale, tuple(values.items()), curve)
 
 
 def _dimensions(across: str) -> list[str]:

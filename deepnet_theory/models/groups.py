@@ -22,8 +22,7 @@ from deepnet_theory.models.asked import TIED, role_of, slowest
 from deepnet_theory.models.factory import require_module
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
-from deepnet_theory.sizes.batch import with_averages
-from deepnet_theory.sizes.exported import in_budget, stepped_by
+from deepnet_theory.sizes.exported import in_budget, stepped_by, with_averages
 from deepnet_theory.sizes.update import is_coupled
 
 HIDDEN, OTHER = "hidden", "other"

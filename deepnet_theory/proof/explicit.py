@@ -104,6 +104,14 @@ def moves_zeros(update: Node) -> bool:
     return bool(np.any(np.isfinite(moved) & (moved != 0)))
 
 
+def update_of(optimizer: Optimizer, *, at_zero: bool = False) -> Node:
+    """The update that a parameter takes: above its floors, and a library's for what is 0."""
+    root = optimizer.expression.root
+    if not at_zero:
+        return above_floors(root)
+    return root if moves_zeros(root) else optimizer.from_zero.root
+
+
 def is_linear(update: Node) -> bool:
     """Whether an update is a multiple of the gradient's entries, whatever θ is."""
     once, twice, other = change(update, *pairs_at([1, 2, 1], [1, 1, 2]))

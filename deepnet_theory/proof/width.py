@@ -1,9 +1,10 @@
-r"""A table in width: a fact for each of its numbers.
+r"""A table by role: a fact for each of its numbers.
 
 A role is drawn on explicit matrices of several widths at the sizes that the table prints
 (:mod:`~deepnet_theory.proof.explicit`), and each printed number is held against the slopes that
-they show. In a table in both dimensions a number is first divided by what its rule in depth
-multiplies it by, which has facts and steps of its own.
+they show. In the batch the slopes are of matrices with noise (:mod:`~deepnet_theory.proof.batch`).
+Each number is a product over what grows. Its power of the depth is compared with the rule in depth,
+which has facts and steps of its own.
 
 Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.width`.
 """
@@ -20,37 +21,39 @@ from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.constants import FORWARD
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.expression import Node
-from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.definitions.sublayer import Role, sublayer
-from deepnet_theory.proof import explicit
+from deepnet_theory.proof import batch, explicit
 from deepnet_theory.proof.derivation import SCHEMA, Derivation, derive
 from deepnet_theory.proof.explicit import Drawn, Seen, Slope
 from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
 from deepnet_theory.proof.witness import sizes
-from deepnet_theory.sizes.batch import BatchTable
+from deepnet_theory.sizes.batch import DOMINANT, POWERS, degree
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.table import HEAD, Known, ParameterRow, Place
 from deepnet_theory.sizes.update import FULL, LOW_RANK
-from deepnet_theory.sizes.width import NUMBERS, SHARED, TIED, Scale, WidthTable, texts
+from deepnet_theory.sizes.width import (
+    NUMBERS,
+    SHARED,
+    SIZES,
+    TIED,
+    Scale,
+    WidthTable,
+    in_order,
+    share,
+    texts,
+)
 
+OVER_UPDATES = ("decay", "coupled_decay", "memory")  # as many, whatever share a role sees
 AT_ONE = {"N": 1, "M": 1}  # the depths, where a table in both dimensions is drawn
 MATRICES = "slopes on explicit matrices"
 NONE = exactly(None, "it has none")
+LEFT = exactly(ONE, "it is left alone")
 
 
 # ---- what explicit matrices show of a row ----
-
-
-def update_of(table: WidthTable | BatchTable, row: ParameterRow) -> Node:
-    """The update that a row takes: above its floors, and a library's for what is 0."""
-    optimizer = table.selection.the_optimizer
-    root = optimizer.expression.root
-    if not row.place.starts_at_zero:
-        return above_floors(root)
-    return root if explicit.moves_zeros(root) else optimizer.from_zero.root
 
 
 def seen(table: WidthTable, row: ParameterRow, width: int, backward: float = 1.0) -> Seen:
@@ -63,7 +66,8 @@ def seen(table: WidthTable, row: ParameterRow, width: int, backward: float = 1.0
     full = table.selection.rank != LOW_RANK
     drawn = Drawn(inputs, outputs, c, start, backward, full, row.place.is_table)
     practice = table.selection.the_optimizer.practised.root
-    return explicit.see(update_of(table, row), practice, drawn, aligned=table.alignment == FULL)
+    update = explicit.update_of(table.selection.the_optimizer, at_zero=row.place.starts_at_zero)
+    return explicit.see(update, practice, drawn, aligned=table.alignment == FULL)
 
 
 def slopes(table: WidthTable, row: ParameterRow, reader: ParameterRow) -> dict[str, Slope]:
@@ -88,6 +92,9 @@ class OfRow:
 
     def __init__(self, table: WidthTable, row: ParameterRow) -> None:
         self.table, self.row = table, row
+        self.update = explicit.update_of(
+            table.selection.the_optimizer, at_zero=row.place.starts_at_zero
+        )
         alone = table.across in ("kv-heads", "vocab", "experts")  # what reads them is as it was
         self.head = head = row if alone else table.reader(row.place)
         if head.init is None and head.update and head.rate:  # after its first step
@@ -157,7 +164,7 @@ class OfRow:
     def coupled(self) -> Slope | None:
         """A decay in the gradient: a term of its own, or as large as g where its share is kept."""
         gradient, update, action = map(self.slopes.get, ("gradient", "update", "action"))
-        if explicit.is_linear(update_of(self.table, self.row)):
+        if explicit.is_linear(self.update):
             return action
         if self.row.init is None or not (gradient and update and action):
             return None
@@ -173,7 +180,7 @@ class OfRow:
             return exactly(None, "explicit matrices show a rate")
         if row.multiplier is None:
             return told(self.table.form != FORWARD, "a tied head needs a multiplier", row.refused)
-        if row.place.starts_at_zero and not explicit.moves_zeros(update_of(self.table, row)):
+        if row.place.starts_at_zero and not explicit.moves_zeros(self.update):
             return told(True, "explicit zeros stay", row.refused)
         if self.is_tied and action is not None:
             as_read = slopes(self.table, self.head, self.head).get("action")
@@ -189,8 +196,13 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
     """
     shares = {p.place.known: p.share for p in (depth.parameters if depth else ()) if p.exponent < 0}
     shown: dict[object, dict[str, Shown]] = {} if depth is None else dict(in_depth(table, depth))
-    alone = [of_dimension(table, n) for n in sorted(table.dimensions, key="depth".__eq__)]
-    for printed in table.rows:
+    held = [of_share(r, share(table.across, r.place)) if table.batch else r for r in table.rows]
+    whole_table = replace(table, rows=tuple(held))
+    alone = [of_dimension(whole_table, name) for name in in_order(table.dimensions)]
+    names = dict.fromkeys((*NUMBERS, *POWERS) if table.batch else NUMBERS)
+    if table.across == "batch":
+        names = dict.fromkeys(POWERS)
+    for printed, row_held in zip(table.rows, held, strict=True):
         place, at = printed.place, printed.place.known
         rows = {one.across: row for one in alone for row in one.rows if row.place.known == at}
         each = []
@@ -199,37 +211,59 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             anywhere = replace(row.place, part="", depth="", sublayer="")
             alike = one.across, replace(row, place=anywhere, share=None)
             if (key := at if one.across == "depth" else alike) not in shown:
-                shown[key] = OfRow(one, row).numbers()
+                shown[key] = numbers(one, row)
             each.append((row, shown[key]))
-        grown = ",".join(name for name in rows if name in SHAPES)
-        of = "/".join(filter(None, (place.part, place.sublayer, place.role, grown)))
-        for name in (*NUMBERS, "refused"):
+        grown = rows if "batch" in rows else [name for name in rows if name in SHAPES]
+        of = "/".join(filter(None, (place.part, place.sublayer, place.role, ",".join(grown))))
+        for name in (*names, "refused"):
             stated = getattr(printed, name)
             facts = [fact("", getattr(row, name), by.get(name, NONE)) for row, by in each]
             decides = max if (stated is None) is (name != "refused") else min
             own = decides(facts, key=lambda one: (False, None, True).index(one.holds))
             sizes = [one.stated for one in facts]
-            whole = name == "refused" or None in sizes or math.prod(sizes, start=ONE) == stated
+            whole = name == "refused" or None in sizes
+            whole = whole or math.prod(sizes, start=ONE) == getattr(row_held, name)
             found = ", ".join(dict.fromkeys(one.found for one in facts if one.found))
             own = replace(own, of=f"{of}/{name}", stated=_text(stated), found=found)
             yield own if whole else replace(own, holds=False)
-        starved = exactly(_text(shares.get(at)), "its share in depth")
-        yield fact(f"{of}/starved", _text(printed.starved), starved)
+        if table.across != "batch":
+            starved = exactly(_text(shares.get(at)), "its share in depth")
+            yield fact(f"{of}/starved", _text(printed.starved), starved)
+
+
+def numbers(of: WidthTable, row: ParameterRow) -> dict[str, Shown]:
+    """What is shown of a row in one dimension, which leaves its other numbers alone."""
+    if of.across == "batch":
+        shown = batch.numbers(row, of.selection.the_optimizer, of.gradient_noise)
+        return dict.fromkeys(SIZES, LEFT) | shown
+    shown = OfRow(of, row).numbers()
+    return {"memory": LEFT, "memory_rate": shown.get("rate", NONE), **shown}
+
+
+def of_share(row: ParameterRow, seen: Monomial) -> ParameterRow:
+    """A row where B is the role's share of the batch, which takes as many updates."""
+    sizes = {name: getattr(row, name) for name in POWERS}
+    sizes["memory_rate"] = sizes["memory_rate"] and row.rate
+    powers = {n: s.exponent("B") - (n in OVER_UPDATES) for n, s in sizes.items() if s}
+    shared = {name: getattr(row, name) / seen**power for name, power in powers.items()}
+    return replace(row, **shared)
 
 
 def of_dimension(table: WidthTable, name: str) -> WidthTable:
     """The roles that grow in a dimension, with their shapes and the powers of its own symbols."""
     rows = {row.place.known: row for row in table.rows}
-    of = {"d": "width", **{x: shape for shape, x in SHAPES.items()}}
+    of = {"d": "width", "B": "batch", **{x: shape for shape, x in SHAPES.items()}}
 
     def own(place: Place) -> ParameterRow:
-        sizes: dict[str, Any] = {n: getattr(rows[place.known], n) for n in NUMBERS}
+        sizes: dict[str, Any] = {n: getattr(rows[place.known], n) for n in (*SIZES, *POWERS)}
         for n, size in ((n, size) for n, size in sizes.items() if size):
             powers = (item for item in size.items if of.get(item[0], "depth") == name)
             sizes[n] = Monomial(tuple(powers))
         return replace(rows[place.known], place=place, **sizes)
 
-    return replace(table, across=name, rows=tuple(map(own, table.places(name))))
+    alike = (row.place for row in table.rows)  # the batch grows every role, whatever its shape
+    places = alike if name == "batch" else table.places(name)
+    return replace(table, across=name, rows=tuple(map(own, places)))
 
 
 def in_depth(table: WidthTable, depth: Derivation) -> Iterator[tuple[Known, dict[str, Shown]]]:
@@ -246,6 +280,7 @@ def in_depth(table: WidthTable, depth: Derivation) -> Iterator[tuple[Known, dict
                 size = sizes[knob]
                 times[name] = size * alpha ** by.get(knob, 0) if size else ONE
         times["coupled_decay"] = times["decay"]
+        times |= {"memory": ONE, "memory_rate": times["rate"]}
         shown = {name: exactly(size, "the rule in depth") for name, size in times.items()}
         yield at, {n: replace(s, found="") if times[n] == ONE else s for n, s in shown.items()}
 
@@ -266,61 +301,104 @@ class WidthDerivation(Displayed):
 
     table: WidthTable
     scale: Scale | None = None
+    layers: tuple[tuple[str, int], ...] = ()
+    curved: bool = False
 
     @cached_property
     def depth(self) -> Derivation | None:
-        """The derivation in depth, of a table in both dimensions."""
-        return derive(self.table.selection) if "depth" in self.table.dimensions else None
+        """The derivation in depth, of a table that has it."""
+        if "depth" not in self.table.dimensions:
+            return None
+        deep = derive(self.table.selection)
+        return deep.at(**dict(self.layers)) if self.layers else deep
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """The premises of the conditions, and of the depth."""
-        of_moves = "aligned-with-inputs" if self.table.alignment == FULL else "independent-update"
-        of_width = ("fresh-weights", "unit-activations", of_moves, "bounded-loss-gradient")
+        names: list[str] = []
+        if self.table.in_width:
+            moves = "aligned-with-inputs" if self.table.alignment == FULL else "independent-update"
+            names += ["fresh-weights", "unit-activations", moves, "bounded-loss-gradient"]
+        if self.table.batch:
+            regime = "noise" if self.table.gradient_noise == DOMINANT else "signal"
+            names += ["independent-samples", f"{regime}-dominated"]
         of_depth = self.depth.assumptions if self.depth else ()
-        return tuple(dict.fromkeys((*of_depth, *map(assumption, of_width))))
+        return tuple(dict.fromkeys((*of_depth, *map(assumption, names))))
+
+    @cached_property
+    def update(self) -> Node:
+        """The update of a matrix that is at no floor."""
+        return explicit.update_of(self.table.selection.the_optimizer)
+
+    @cached_property
+    def curve(self) -> dict[float, float]:
+        """The best rate over that without noise, by B/B_noise, where it was asked for."""
+        if not self.curved:
+            return {}
+        p, _ = degree(self.table.selection.the_optimizer, self.table.gradient_noise, False)
+        return {ratio: (1 + 1 / ratio) ** (-(1 + p) / 2) for ratio in batch.RATIOS}
+
+    @property
+    def premise(self) -> str:
+        """The gradients that the curve is of: any, under an update that is linear in g."""
+        return "any gradient" if explicit.is_additive(self.update) else "a gradient like its noise"
 
     @cached_property
     def measured(self) -> tuple[Fact, ...]:
-        """A fact for every number that the table prints."""
-        return tuple(row_facts(self.table, self.depth))
+        """A fact for every number that is printed."""
+        table, depth = self.table, self.depth
+        alone = table.batch if table.batch and table.across != "batch" else None
+        return (
+            *(depth.measured if depth else ()),
+            *row_facts(table, depth),
+            *(row_facts(alone, None) if alone else ()),
+            *batch.curve_facts(self.update, self.curve),
+        )
 
     @cached_property
     def verdict(self) -> Verdict:
         """PROVED (given the assumptions) where no fact differs, nor a step in depth."""
-        verdicts = [fact.verdict for fact in self.measured]
-        verdicts += [self.depth.verdict] if self.depth else []
+        verdicts = [one.verdict for one in (*self.measured, self.depth) if one]
         return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
     @property
     def shown(self) -> str:
         """What has been shown, in words."""
-        differ = [f for f in self.measured if f.verdict is Verdict.REFUTED]
         if self.verdict is Verdict.REFUTED:
-            named = (f"{f.of} is {f.stated}, and was measured otherwise" for f in differ[:3])
+            differ = [f for f in self.measured if f.verdict is Verdict.REFUTED]
+            named = (f"{f.of} is {f.stated}, and was measured as {f.found}" for f in differ[:3])
             return "; ".join(named) or "a step fails its check"
+        matrices = ["explicit matrices of several widths"] * self.table.in_width
+        matrices += ["explicit matrices with noise"] * bool(self.table.batch)
+        own = (f for f in self.measured if "batch/" in f.of and f.holds is None)
+        aside = ", ".join({f.of.rpartition("/")[2]: 0 for f in own})
         return (
-            "the rates follow from the conditions, given the assumptions, and every size is what "
-            "explicit matrices of several widths have"
+            "the powers follow from the conditions, given the assumptions, and "
+            f"{' and '.join(matrices)} show them{f' (not decided there: {aside})' if aside else ''}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
-        table, depth = self.table, self.depth
-        return {
-            "schema": SCHEMA,
-            "select": table.selection.to_dict(),
+        table = self.table
+        data: dict[str, Any] = {"schema": SCHEMA, "select": table.selection.to_dict()}
+        data |= {"rule": [], "eta": "1", "closure": None, "steps": []}
+        data |= self.depth.to_dict() if self.depth else {}
+        data |= {
             "across": table.across,
             "alignment": table.alignment,
             "form": table.form,
-            "rule": [entry.to_dict() for entry in depth.rule.entries] if depth else [],
-            "eta": depth.rule.eta if depth else "1",
-            "closure": depth.closure if depth else None,
-            "roles": [texts(row) for row in table.rows],
             "forced": list(table.forced),
             "conventions": list(table.conventions),
-            "steps": depth.to_dict()["steps"] if depth else [],
             "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
             "measured": [one.to_dict() for one in self.measured],
             "verdict": self.verdict.value,
         }
+        if table.across != "batch":
+            data["roles"] = [texts(row) for row in table.rows]
+        if table.batch:
+            roles = [row.told(*POWERS) for row in table.batch.rows]
+            data["batch"] = {"gradient_noise": table.gradient_noise, "roles": roles}
+        if self.curved:
+            points = [{"batch": ratio, "rate": rate} for ratio, rate in self.curve.items()]
+            data["curve"] = {"closed": True, "premise": self.premise, "points": points}
+        return data

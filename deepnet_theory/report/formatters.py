@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 # result's class: a module of this room, and its function that composes the document.
 SHOWN = {
     "Audit": "audit.document",
-    "BatchDerivation": "tables.batch",
     "Comparison": "tables.comparison",
     "Constants": "one_page.exported",
     "Derivation": "rule.document",
     "Judgement": "tables.scheme",
     "Plan": "training.plan",
     "Result": "experiment.document",
-    "WidthDerivation": "tables.wide",
+    "WidthDerivation": "tables.roles",
 }
 
 

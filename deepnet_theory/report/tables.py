@@ -1,4 +1,4 @@
-"""Tables as documents: of closures, of a published scheme in depth, of roles in the width."""
+"""Tables as documents: of closures, of a published scheme in depth, of roles in what grows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
 from deepnet_theory.report.rule import document, owner, steps, title
-from deepnet_theory.sizes.width import written
+from deepnet_theory.sizes.width import in_order, written
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.scheme import Scheme
-    from deepnet_theory.proof.batch import BatchDerivation
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
-    from deepnet_theory.sizes.batch import BatchTable
     from deepnet_theory.sizes.exponents import Judgement
     from deepnet_theory.sizes.layers import Layers
     from deepnet_theory.sizes.monomial import Monomial
@@ -111,7 +109,7 @@ def _constants(scheme: Scheme) -> Iterator[tuple[str, doc.Words]]:
         yield "note", scheme.mind
 
 
-# ---- the width, a role a row ----
+# ---- what grows, a role a row ----
 
 
 COLUMNS = {  # of a row, and how the page calls them
@@ -127,22 +125,31 @@ BEHIND = {
     "action": "changes its output by",
     "coupled_decay": "coupled decay",
 }
+IN_BATCH = {
+    "coupled_decay": "coupled decay",
+    "memory": "1 - beta",
+    "memory_rate": "rate with it",
+}
 
 
-def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
+def roles(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
     """The table, its numbers and conventions; with the ``proof`` sizes and every step too."""
     table, depth = derivation.table, derivation.depth
     coupled = _refused((r.coupled_refused, r.role) for r in table.rows)
-    update: doc.Body = (_table(table.rows, BEHIND), *coupled)
+    update: doc.Body = (_table(table.rows, BEHIND), *coupled) if table.in_width else ()
     behind = (
         doc.Document("One update, per unit of learning rate", update),
-        doc.Document("Derivation in depth", steps(depth) if depth else ()),
+        doc.Document("Derivation in depth", steps(depth) if depth and table.in_width else ()),
     )
+    alone = (document(depth, proof),) if depth and not table.in_width else ()
+    curve = _curve(derivation) if derivation.curved else ()
     body: doc.Body = (
         *_answer(derivation),
+        doc.Document("The best rate of one update, between the regimes", curve),
         doc.Document("Conventions", table.conventions),
         doc.Document("Forced, whatever the conventions", table.forced),
-        *(behind if proof else ("The sizes behind it: --steps.",)),
+        *alone,
+        *(behind if proof else ("The sizes behind it: --steps.",) * table.in_width),
         (derivation.verdict, f": {derivation.shown}."),
     )
     dimensions = table.across.replace("both", "width and depth").replace(",", ", ")
@@ -152,8 +159,8 @@ def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
 def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     table = derivation.table
     kept = [row for row in table.rows if row.refused is None]
-    symbols = {"width": "d", "depth": "N and M", **SHAPES}
-    names = ", ".join(symbols[name] for name in sorted(table.dimensions, key="depth".__eq__))
+    symbols = {"width": "d", "depth": "N and M", **SHAPES, "batch": "the batch size B"}
+    names = ", ".join(symbols[name] for name in in_order(table.dimensions))
     closure = "" if table.depth is None else f", closure {table.depth.closure}"
     if table.depth is not None:
         alphas = dict.fromkeys(e.alpha for e in table.depth.rule.entries)
@@ -161,8 +168,10 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
             shown = (piece for a in alphas for piece in (", alpha = ", doc.Formula(a)))
             yield ("Every sublayer is ", doc.Formula(placement.equation), *shown, ".")
         yield table.selection.the_placement.training_condition
-    yield f"In powers of {names}, alignment {table.alignment}, form {table.form}{closure}:"
-    yield _table(kept, COLUMNS)
+    form = f", alignment {table.alignment}, form {table.form}" if table.in_width else ""
+    noise = f", gradient noise {table.gradient_noise}" if table.batch else ""
+    yield f"In powers of {names}{form}{closure}{noise}:"
+    yield _table(kept, COLUMNS | IN_BATCH if table.batch else COLUMNS)
     if derivation.scale is not None:
         yield f"{derivation.scale.words} multiply what the base model takes by:"
         yield _table(kept, COLUMNS, derivation.scale.ratio)
@@ -181,11 +190,15 @@ def _table(
     ratio: Callable[[Monomial], float] | None = None,
 ) -> doc.TableBlock:
     """A line a role, once where sublayers agree; with a ``ratio`` numbers in place of formulas."""
-    lines = dict.fromkeys(
-        (row.role, *(cell(name, getattr(row, name), ratio) for name in columns)) for row in rows
-    )
-    sign = "" if ratio is None else ">"
-    return doc.table(" | ".join(("role", *(sign + name for name in columns.values()))), lines)
+    rows = tuple(rows)
+    names = [name for name in columns if any(getattr(row, name) is not None for row in rows)]
+    cells = ((tuple(cell(n, getattr(row, n), ratio) for n in names), row.role) for row in rows)
+    heads = (("" if ratio is None else ">") + columns[name] for name in names)
+    if {"init", "update"}.isdisjoint(names):  # in the batch, where most roles are alike
+        gathered = doc.gathered(cells).items()
+        lines = [(*own, ", ".join(roles)) for own, roles in gathered]
+        return doc.table(" | ".join((*heads, "…roles")), lines)
+    return doc.table(" | ".join(("role", *heads)), dict.fromkeys((r, *own) for own, r in cells))
 
 
 def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | None) -> doc.Words:
@@ -195,57 +208,22 @@ def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | 
     return doc.Formula(written(size)) if ratio is None else number(ratio(size))
 
 
-# ---- the batch, what roles share in a row ----
+# ---- the batch, between its regimes ----
 
-POWERS = {
-    "rate": "learning rate",
-    "decay": "weight decay",
-    "coupled_decay": "coupled decay",
-    "epsilon": "epsilon",
-    "memory": "1 - beta",
-    "memory_rate": "rate with it",
-}
+CURVE = "The best rate of one update: the line by its law, the points by normal draws."
 
 
-def _steady(table: BatchTable) -> Iterator[str]:
-    """The rms that noise and decay leave of matrices, a line for each power of B and T."""
-    for size in {row.weight_rms: 0 for row in table.rows if row.weight_rms}:
-        in_batch, in_steps = (power(size.exponent(symbol), symbol) for symbol in "BT")
-        yield (
-            "Noise and decay hold a matrix at the rms √(η/(2λ))·rms(U): "
-            f"{in_batch} in the batch B, {in_steps} in the number of steps T at one rate."
-        )
-
-
-def batch(derivation: BatchDerivation, proof: bool = True) -> doc.Document:
-    """What each dial is multiplied by in B, and together with the other dimensions."""
-    table, deep, across = derivation.table, derivation.deep, derivation.across
-    of_roles = ((tuple(getattr(row, n) for n in POWERS), row) for row in table.rows)
-    alike = doc.gathered((sizes, row.role) for sizes, row in of_roles if row.refused is None)
-    lines = ((*(cell("", s, None) for s in sizes), ", ".join(to)) for sizes, to in alike.items())
-    points = ((number(ratio), number(rate)) for ratio, rate in derivation.curve.items())
-    closed = f"In closed form, for {derivation.premise}:" * derivation.curved
-    values = doc.table(">B/B_noise | >best rate over that without noise", points)
-    curve: doc.Body = (closed, values)
-    others: doc.Body = ()
-    if derivation.wide:
-        kept = [row for row in derivation.joint if row.refused is None]
-        others = (
-            "In powers of all dimensions, where B_noise is of order one in each of the others:",
-            _table(kept, COLUMNS),
-            wide(derivation.wide, proof),
-        )
-    elif deep:
-        others = (document(deep, proof),)
-    body: doc.Body = (
-        f"In powers of the batch size B, gradient noise {table.gradient_noise}:",
-        doc.table(" | ".join((*POWERS.values(), "…roles")), lines),
-        *_refused(((row.refused, row.role) for row in table.rows), "Refused, "),
-        *_steady(table),
-        doc.Document("The best rate of one update, between the regimes", curve),
-        doc.Document("Conventions", table.conventions),
-        *others,
-        (derivation.verdict, f": {derivation.shown}."),
+def _curve(derivation: WidthDerivation) -> doc.Body:
+    """The curve between the regimes beside normal draws; nothing where no curve was asked for."""
+    curve, of = derivation.curve, derivation.premise
+    found = [f.found for f in derivation.measured if f.of.endswith("/batch/curve")]
+    shown = zip(curve, map(float, found), strict=True)
+    marks = tuple(doc.Mark(ratio, rate, rate, rate) for ratio, rate in shown)
+    series = doc.Series(f"for {of}", marks, tuple(curve.items()))
+    label = "best rate over that without noise"
+    points = (tuple(map(number, point)) for point in curve.items())
+    return (
+        f"In closed form, for {of}:",
+        doc.table(f">B/B_noise | >{label}", points),
+        doc.Figure(((title(derivation.table.selection), (series,)),), "B/B_noise", label, CURVE),
     )
-    name = f"{title(table.selection)} across {across.replace(',', ', ')}"
-    return doc.Document(name, body)

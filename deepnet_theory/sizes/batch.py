@@ -13,21 +13,17 @@ they agree: :math:`\eta = B^{(1+p)/2}`. Where the signal dominates, (D) asks for
 limit of stability, for 1: (S) binds. A decay takes the same share of a matrix over these T updates,
 ε is as large as what it is added to, and a memory spans the same number of samples.
 
-In the steady state of noise and decay one update adds as much to :math:`\|W\|^2` as decay takes:
-
-.. math:: \mathrm{rms}(W)^2 = \frac{\eta}{2\lambda}\,\mathrm{rms}(u)^2 .
-
 Source: derived here; for SGD and Adam as in Malladi et al., arXiv 2205.10287.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from deepnet_theory.definitions.optimizer import Optimizer, above_floors
-from deepnet_theory.definitions.outcome import Refusal, shown, unknown
-from deepnet_theory.definitions.selection import GRADIENT_NOISE, Selection
+from deepnet_theory.definitions.outcome import Refusal, shown
+from deepnet_theory.definitions.selection import GRADIENT_NOISE
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.monomial import ONE, Monomial, solve
 from deepnet_theory.sizes.table import ParameterRow, Place
@@ -38,19 +34,16 @@ from deepnet_theory.sizes.update import (
     Degrees,
     MissingLaw,
     Sized,
-    degree_of,
     epsilon,
     moving,
 )
-from deepnet_theory.sizes.width import adapters, places
 
 DOMINANT, NO_NOISE = GRADIENT_NOISE
 B = Monomial.of("B")
 T = ONE / B  # updates over a fixed number of samples
-UNKNOWN = ("rate", "decay", "coupled_decay", "weight_rms")
-RATE, DECAY, COUPLED, WEIGHTS = map(Monomial.of, UNKNOWN)
-LONGER = Monomial.of("T")  # times the updates, at a rate that stays
-POWERS = ("rate", "decay", "coupled_decay", "epsilon", "memory", "memory_rate", "weight_rms")
+UNKNOWN = ("rate", "decay", "coupled_decay")
+RATE, DECAY, COUPLED = map(Monomial.of, UNKNOWN)
+POWERS = ("rate", "decay", "coupled_decay", "epsilon", "memory", "memory_rate")
 
 
 class InBatch(Degrees):
@@ -69,68 +62,36 @@ class InBatch(Degrees):
             raise MissingLaw("entries to the power of -1/2 or less have no second moment")
 
 
-@dataclass(frozen=True)
-class BatchTable:
-    """The rows of a selection in powers of B, and which of noise and signal dominates."""
-
-    selection: Selection
-    gradient_noise: str
-    rows: tuple[ParameterRow, ...]
-
-    def row(self, role: str, part: str = "") -> ParameterRow:
-        """The first row of a role."""
-        return next(r for r in self.rows if r.role == role and part in ("", r.place.part))
-
-    @property
-    def conventions(self) -> tuple[str, ...]:
-        """What is held, and in which regime, in words."""
-        regime = "noise dominates, far below B_noise: a gradient is as large as its noise, B^(-1/2)"
-        if self.gradient_noise == NO_NOISE:
-            regime = (
-                "the signal dominates, far above B_noise: a rate of B would keep the summed signal "
-                "of all samples, but stability binds, and more samples a step gain nothing"
-            )
-        return (
-            regime,
-            "the number of samples is fixed, and over it the share of a matrix that decay takes",
-            "learning rate: at betas that stay. Where 1 - beta takes its factor, so that averages "
-            "span the same number of samples, the rate takes the one beside it; at 1/(1 - beta) "
-            "times the batch beta is 0, and the rule ends",
+def conventions(noise: str) -> tuple[str, ...]:
+    """What is held, and in which regime, in words."""
+    regime = "noise dominates, far below B_noise: a gradient is as large as its noise, B^(-1/2)"
+    if noise == NO_NOISE:
+        regime = (
+            "the signal dominates, far above B_noise: a rate of B would keep the summed signal of "
+            "all samples, but stability binds, and more samples a step gain nothing"
         )
+    return (
+        regime,
+        "the number of samples is fixed, and over it the share of a matrix that decay takes",
+        "learning rate: at betas that stay. Where 1 - beta takes its factor, so that averages span "
+        "the same number of samples, the rate takes the one beside it; at 1/(1 - beta) times the "
+        "batch beta is 0, and the rule ends",
+    )
 
-    @property
-    def texts(self) -> list[dict[str, str | None]]:
-        """The rows as texts, as the JSON has them."""
-        return [row.told(*POWERS) for row in self.rows]
 
-
-def batch_rule(selection: Selection, noise: str = DOMINANT, adapted: bool = False) -> BatchTable:
-    """What each role's rate, decays, ε and memory are multiplied with, in powers of B.
+def batch_row(
+    place: Place, optimizer: Optimizer, noise: str = DOMINANT, seen: Monomial = ONE
+) -> ParameterRow:
+    """What the rate, decays, ε and memory of a role are multiplied with, in powers of B.
 
     ``noise`` "dominant" is for batches far below the ratio of noise to signal, "none" for batches
-    far above. Raises :class:`Refusal` where no role has a rate.
+    far above. ``seen`` is the role's share of the batch: its gradient is of fewer samples, over as
+    many updates.
     """
-    if noise not in GRADIENT_NOISE:
-        raise unknown("gradient noise", noise, GRADIENT_NOISE)
-    optimizer = selection.the_optimizer
-    everywhere = (*places(selection), *adapters(selection, adapted))
-    rows = tuple(_row(place, optimizer, noise) for place in everywhere)
-    if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
-        raise Refusal(rows[0].refused or "")
-    return BatchTable(selection, noise, rows)
-
-
-def with_averages(selection: Selection) -> Monomial:
-    """What the rate takes besides, in powers of B, where 1 - β takes its own: 1 under Adam."""
-    row = batch_rule(selection).row("query")
-    return (row.memory_rate or ONE) / (row.rate or ONE) if row.memory else ONE
-
-
-def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
-    bare = ParameterRow(place, None if place.starts_at_zero else ONE)
+    bare = ParameterRow(place, None)
     if place.kind is Role.KEY_BIAS:  # its gradient is 0 for every sample
         return replace(bare, rate=ONE)
-    gradient = B**-HALF if noise == DOMINANT else ONE
+    gradient, samples = ((B * seen) ** -HALF, T / seen) if noise == DOMINANT else (ONE, ONE)
     try:
         power, is_linear = degree(optimizer, noise, place.starts_at_zero)
     except Refusal as refusal:
@@ -138,44 +99,24 @@ def _row(place: Place, optimizer: Optimizer, noise: str) -> ParameterRow:
     update = gradient**power
     response = update / gradient
     best = RATE * update**2 / response
-    over_samples = (T * RATE * response, T * RATE**2 * update**2) if noise == DOMINANT else ()
-    shares = [T * RATE * DECAY, T * RATE * response * COUPLED]
-    if (q := degree_in_weights(optimizer)) is not None and noise == DOMINANT:
-        shares.append(WEIGHTS ** (2 - 2 * q) * DECAY / LONGER / (RATE * update**2))
+    over = (samples * RATE * response, samples * RATE**2 * update**2) if noise == DOMINANT else ()
     # in logarithms the system is linear; the conditions agree, as T is the square of the noise
-    beside = epsilon(optimizer, InBatch(place.starts_at_zero))
-    solution = solve((best, *over_samples, *shares), UNKNOWN)
+    solution = solve((best, *over, T * RATE * DECAY, T * RATE * response * COUPLED), UNKNOWN)
     assert solution is not None
-    row = replace(
-        bare,
-        gradient=gradient,
-        update=update,
-        rate=solution.values["rate"],
-        epsilon=beside and gradient ** beside.exponent(GRADIENT),
-    )
+    rate, decay, coupled = (solution.values[name] for name in UNKNOWN)
+    beside = epsilon(optimizer, InBatch(place.starts_at_zero))
+    row = replace(bare, rate=rate, epsilon=beside and gradient ** beside.exponent(GRADIENT))
     if optimizer.averaged is not None:
-        # an average over as many samples is the same at every B
+        # an average over as many samples is the same at every B; all roles have one memory
         size = InBatch(False).value(above_floors(optimizer.averaged.root)).size
-        moved = gradient ** (2 * size.exponent("v")) * T ** -size.exponent("memory")
-        with_it = ONE / (T * moved) if noise == DOMINANT else row.rate
+        moved = B ** -size.exponent("v") * T ** -size.exponent("memory")
+        with_it = seen ** rate.exponent("B") / (T * moved) if noise == DOMINANT else rate
         row = replace(row, memory=ONE / T, memory_rate=with_it)
     if not place.is_matrix:
         return row
-    if not place.starts_at_zero:
-        row = replace(row, weight_rms=solution.values.get("weight_rms"))
     # a decay inside the gradient, without noise: a share of its own in a linear update alone
     kept = noise == DOMINANT or is_linear
-    coupled = solution.values["coupled_decay"] if kept else None
-    return replace(row, decay=solution.values["decay"], coupled_decay=coupled)
-
-
-def degree_in_weights(optimizer: Optimizer) -> Fraction | None:
-    """The update's power q of θ; None without one, or from 1 on, where no size is steady."""
-    try:
-        q = degree_of(optimizer).exponent(PARAMETER)
-    except Refusal:
-        return None
-    return q if q < 1 else None
+    return replace(row, decay=decay, coupled_decay=coupled if kept else None)
 
 
 def degree(optimizer: Optimizer, noise: str, starts_at_zero: bool) -> tuple[Fraction, bool]:

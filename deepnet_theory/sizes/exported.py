@@ -42,7 +42,7 @@ from deepnet_theory.definitions.scheme import WIDTH, Scheme, not_exportable
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.definitions.sublayer import MATRICES, ROUTER, Role, Sublayer, sublayer
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.batch import LONGER, B, batch_rule, with_averages
+from deepnet_theory.sizes.batch import B
 from deepnet_theory.sizes.equivalence import with_alpha_in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.laws import OF_NORMS
@@ -66,6 +66,7 @@ from deepnet_theory.sizes.width import (
     width_table,
 )
 
+LONGER = Monomial.of("T")  # times the updates, at a rate that stays
 Steps = Callable[[Place], bool]  # the roles that need a law, all but another optimizer's
 
 
@@ -453,7 +454,7 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
     .. math:: \eta\,(B/B_0)^e, \qquad \eta\lambda T = \eta_0\lambda_0 T_0, \qquad
               \frac{1-\beta}{1-\beta_0} = \frac{T_0}{T}
 
-    with e of :func:`~deepnet_theory.sizes.batch.batch_rule`, whose number of samples is fixed. The
+    with e of :func:`~deepnet_theory.sizes.batch.batch_row`, whose number of samples is fixed. The
     steps change the decay and the averages, and not the rate. Raises :class:`InputError` for
     constants of no selection or with a budget already, and :class:`Refusal` where a role that is
     ``stepped`` has no law in the batch.
@@ -470,7 +471,7 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
         return c
     table = tuple(ParameterRow(place, None) for place in places(selection))
     if budget.times != 1 or scale:
-        table = batch_rule(selection).rows
+        table = width_table(selection, "batch").rows
     _require_laws(table, c.architecture, stepped)
     roles = {row.role: row for row in reversed(table)}
     outer = {name: roles[role] for name, role in _OUTER.items() if role in roles}
@@ -489,6 +490,12 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
         return math.pow(samples, size.exponent("B")) * math.pow(budget.steps, size.exponent("T"))
 
     return _times(c, rows, is_coupled(selection.the_optimizer), factor)
+
+
+def with_averages(selection: Selection) -> Monomial:
+    """What the rate takes besides, in powers of B, where 1 - β takes its own: 1 under Adam."""
+    row = width_table(selection, "batch").row("query")
+    return (row.memory_rate or ONE) / (row.rate or ONE) if row.memory else ONE
 
 
 def _told(c: Constants, budget: Budget) -> Iterator[str]:

@@ -143,7 +143,7 @@ class ParameterRow:
     mean square of its entries. ``gradient`` and ``update`` are of one such parameter, per η.
     ``refused`` says why a ``rate`` is None. In depth ``share`` is the output change of all such
     parameters, relative to the scaled matrices. In width ``multiplier`` is c, ``action`` c times
-    what an update adds to an output. In the batch ``gradient`` is that of a batch, noise included.
+    what an update adds to an output.
     """
 
     place: Place
@@ -159,7 +159,6 @@ class ParameterRow:
     coupled_decay: Monomial | None = None
     memory: Monomial | None = None  # what 1 - beta is multiplied with
     memory_rate: Monomial | None = None  # the rate where it is
-    weight_rms: Monomial | None = None  # in the steady state of noise and decay; T times the steps
     refused: str | None = None
     coupled_refused: str | None = None
     step: UpdateSize | None = None  # the update's law, in its own gradient, size and counts

@@ -32,10 +32,18 @@ from typing import Any
 from deepnet_theory.definitions.constants import FORMS, FORWARD, WEIGHTS
 from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.rule import KNOBS
-from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, SHAPES, Selection
+from deepnet_theory.definitions.selection import (
+    ACROSS,
+    ALIGNMENTS,
+    GRADIENT_NOISE,
+    SHAPES,
+    Selection,
+)
 from deepnet_theory.definitions.sublayer import ROUTER, Role, role_name, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.batch import DOMINANT, POWERS, batch_row
+from deepnet_theory.sizes.batch import conventions as of_batch
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.table import COLUMN, HEAD, D, Known, ParameterRow, Place, places_of
@@ -128,7 +136,8 @@ _OF_TOKENS = ("token_embedding", "head", "head_bias", "tied_head")
 
 def texts(row: ParameterRow) -> dict[str, str | None]:
     """A row as texts, as the JSON has it."""
-    names = ("init", "multiplier", "rate", "epsilon", "decay", "coupled_decay", "starved")
+    names = ["init", "multiplier", "rate", "epsilon", "decay", "coupled_decay", "starved"]
+    names += ["memory", "memory_rate"] if row.memory else []
     told = row.told(*names, written=written)
     return {**told, "init": told["init"] or "0", "coupled_decay_refused": row.coupled_refused}
 
@@ -203,10 +212,10 @@ _PREMISES = {
 
 @dataclass(frozen=True)
 class WidthTable:
-    """The rows of a selection in width, and how they came about.
+    """The rows of a selection in what grows, and how they came about.
 
-    ``across`` is "width", "both" where the rows carry the depth's rule too, another shape or a
-    list.
+    ``across`` is "width", "both" where the rows carry the depth's rule too, "batch", another shape
+    or a list.
     """
 
     selection: Selection
@@ -214,6 +223,7 @@ class WidthTable:
     alignment: str
     form: str
     rows: tuple[ParameterRow, ...]
+    gradient_noise: str = DOMINANT
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -227,8 +237,21 @@ class WidthTable:
 
     def places(self, across: str) -> tuple[Place, ...]:
         """The roles that grow in one of the dimensions."""
-        adapted = across == "width" and "rank" in self.dimensions
+        adapted = across in ("width", "batch") and "rank" in self.dimensions
         return (*places(self.selection, across), *adapters(self.selection, adapted))
+
+    @property
+    def in_width(self) -> bool:
+        """Whether the width or another shape grows."""
+        return not {*self.dimensions} <= {"depth", "batch"}
+
+    @cached_property
+    def batch(self) -> WidthTable | None:
+        """Its table in the batch alone, if it has one."""
+        if "batch" not in self.dimensions:
+            return None
+        of = partial(batch_row, optimizer=self.selection.the_optimizer, noise=self.gradient_noise)
+        return replace(self, across="batch", rows=tuple(map(of, self.places("batch"))))
 
     def row(self, role: str, part: str = "") -> ParameterRow:
         """The first row of a role."""
@@ -251,25 +274,32 @@ class WidthTable:
     @cached_property
     def forced(self) -> tuple[str, ...]:
         """What the conditions fix whatever the gauge, in words."""
-        return tuple(_forced(self)) if self.across in ACROSS else ()
+        of_width = "width" in self.dimensions and not SHAPES.keys() & {*self.dimensions}
+        return tuple(_forced(self)) if of_width else ()
 
     @property
     def conventions(self) -> tuple[str, ...]:
         """What is chosen, in words."""
+        words = [*(self._of_width() if self.in_width else ()), *self._starved()]
+        if "batch" in self.dimensions:
+            words += of_batch(self.gradient_noise)
+        if "batch" in self.dimensions[1:]:
+            words.append("B_noise is of order one in each other dimension")
+        return tuple(words)
+
+    def _of_width(self) -> Iterator[str]:
         head = "in the forward pass" if self.form == FORWARD else "in its initial size"
         gauge = "W = c*W' in any role is the same model at another learning rate"
         reads = (r for r in self.rows if r.place.reads and not r.place.starts_at_zero)
         small = dict.fromkeys(r.role for r in reads if r.role != "head")
         in_width = "width" in self.dimensions
-        return (
-            f"alignment {self.alignment}: "
-            + (
-                "updates and moved features are aligned with what they meet, so that n_in terms add"
-                if self.alignment == FULL
-                else "updates and moved features are not aligned: sums of n_in terms grow as their "
-                "root"
-            ),
-            *self._of_rank(),
+        yield f"alignment {self.alignment}: " + (
+            "updates and moved features are aligned with what they meet, so that n_in terms add"
+            if self.alignment == FULL
+            else "updates and moved features are not aligned: sums of n_in terms grow as their root"
+        )
+        yield from self._of_rank()
+        yield from (
             f"form {self.form}: the head's factor stands {head}; {gauge}" if in_width else gauge,
             "decoupled weight decay: learning rate times decay is kept; coupled: the decay's share "
             "of a step is kept",
@@ -282,7 +312,6 @@ class WidthTable:
                 "key bias: its gradient is 0 at every width, so that any rate will do",
             )
             * (in_width or "head" in self.across),
-            *self._starved(),
         )
 
     def _starved(self) -> Iterator[str]:
@@ -426,23 +455,38 @@ def width_table(
     alignment: str = FULL,
     form: str = FORWARD,
     built: bool = False,
+    gradient_noise: str = DOMINANT,
 ) -> WidthTable:
     """The table of a selection in width, in width and depth ("both"), in another shape or a list.
 
     Of several dimensions each role has the product of its rows. With the rank of an adapter the
     width has the adapter's rows too. ``built`` is of shapes, where matrices start with entries of
-    size n**(-1/2), n the inputs that grow, as models are built. Raises :class:`Refusal` where no
-    role has a rate, or the depth has no rule.
+    size n**(-1/2), n the inputs that grow, as models are built. In the batch ``gradient_noise`` is
+    "dominant" or "none", and B_noise of order one in what else grows. Raises :class:`Refusal` where
+    no role has a rate, or the depth has no rule.
     """
-    for what, value, valid in (("alignment", alignment, ALIGNMENTS), ("form", form, FORMS)):
+    for what, value, valid in (
+        ("alignment", alignment, ALIGNMENTS),
+        ("form", form, FORMS),
+        ("gradient noise", gradient_noise, GRADIENT_NOISE),
+    ):
         if value not in valid:
             raise unknown(what, value, valid)
-    table, rows = WidthTable(selection, across, alignment, form, ()), dict[Known, ParameterRow]()
-    for dimension in sorted(table.dimensions, key="depth".__eq__):  # the place of the width stays
+    table = WidthTable(selection, across, alignment, form, (), gradient_noise)
+    rows = dict[Known, ParameterRow]()
+    for dimension in in_order(table.dimensions):
+        names = POWERS if dimension == "batch" else NUMBERS
         for row in _rows(table, dimension, built):
-            before = rows.get(row.place.known)
-            rows[row.place.known] = product(before, row) if before else row
+            if before := rows.get(at := row.place.known):
+                rows[at] = product(before, row, names)
+            elif names is NUMBERS or dimension == across:
+                rows[at] = row
     return replace(table, rows=tuple(rows.values()))
+
+
+def in_order(dimensions: tuple[str, ...]) -> list[str]:
+    """The order in which rows are multiplied: the place of the width stays, the batch is last."""
+    return sorted(dimensions, key=lambda name: {"depth": 1, "batch": 2}.get(name, 0))
 
 
 def _rows(table: WidthTable, across: str, built: bool) -> Iterator[ParameterRow]:
@@ -452,6 +496,11 @@ def _rows(table: WidthTable, across: str, built: bool) -> Iterator[ParameterRow]
         yield from _in_depth(selection, form)
         return
     everywhere = table.places(across)
+    if across == "batch":
+        update, noise = selection.the_optimizer, table.gradient_noise
+        seen = partial(share, table.across)
+        yield from _some([batch_row(p, update, noise, seen(p)) for p in everywhere])
+        return
     if not everywhere:
         raise Refusal(
             f"no parameter of this layer grows with {across}: heads need attention, and experts "
@@ -467,11 +516,15 @@ def _rows(table: WidthTable, across: str, built: bool) -> Iterator[ParameterRow]
         else row_of(p, point, selection, alignment, sent_back(across, p, point))
         for p in everywhere
     ]
+    yield from _some(rows, every=across == "rank")  # a factor at 0 keeps the other one there
+
+
+def _some(rows: list[ParameterRow], *, every: bool = False) -> list[ParameterRow]:
+    """These rows; raises :class:`Refusal` where no role has a rate, or not ``every`` one."""
     refused = [row.refused for row in rows if row.refused]
-    idle = all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows)
-    if idle or (across == "rank" and refused):  # one of two factors at 0 keeps the other one there
+    if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows) or (every and refused):
         raise Refusal(refused[0])
-    yield from rows
+    return rows
 
 
 def _in_depth(selection: Selection, form: str) -> Iterator[ParameterRow]:
@@ -493,9 +546,13 @@ def _in_depth(selection: Selection, form: str) -> Iterator[ParameterRow]:
         yield ParameterRow(place, **own)
 
 
-def product(one: ParameterRow, other: ParameterRow) -> ParameterRow:
-    """What a role takes in two dimensions."""
-    pairs = ((name, getattr(one, name), getattr(other, name)) for name in NUMBERS)
+def product(
+    one: ParameterRow, other: ParameterRow, names: tuple[str, ...] = NUMBERS
+) -> ParameterRow:
+    """What a role takes in two dimensions; the batch's has the numbers of these ``names``."""
+    if names == POWERS:  # no other dimension changes what an average spans
+        one = replace(one, memory=ONE, memory_rate=one.rate)
+    pairs = ((name, getattr(one, name), getattr(other, name)) for name in names)
     values: dict[str, Any] = {name: a * b if a and b else None for name, a, b in pairs}
     for name in ("share", "refused", "coupled_refused"):
         values[name] = getattr(one, name) or getattr(other, name)
@@ -530,7 +587,7 @@ class Scale:
         """What a size in d, N, M and shapes multiplies the base's own by; numbers cancel."""
         ratios = {name: own / base for name, own, base in self._pairs}
         ratios |= {SHAPES[name]: times for name, times in self.shapes}
-        ratios["d"] = ratios.pop("width")
+        ratios |= {"d": ratios.pop("width"), "B": 1}  # of one batch
         powers = size.without_number.items
         return float(math.prod(ratios[symbol] ** float(power) for symbol, power in powers))
 

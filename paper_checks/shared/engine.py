@@ -27,8 +27,8 @@ def across_batch(optimizer: str) -> list[dict[str, Any]]:
 
     A row whose gradient is 0 in every sample is left out: the keys' bias.
     """
-    table = symbolic.batch_rule(Selection(optimizer=optimizer), symbolic.DOMINANT)
-    return [row for row in table.texts if row["refused"] is None and row["role"] != "key-bias"]
+    roles = symbolic.derive_across(optimizer, across="batch").to_dict()["batch"]["roles"]
+    return [row for row in roles if row["refused"] is None and row["role"] != "key-bias"]
 
 
 def across(
@@ -37,8 +37,7 @@ def across(
     """What the package derives for an optimizer as a shape grows, a row a role."""
     asked = {"across": shape, "alignment": alignment, "layer": layer}
     found: Any = symbolic.derive_across(optimizer, **asked)
-    rows = found.joint if shape.endswith(",batch") else found.table.rows
-    return [symbolic.texts(row) for row in rows]
+    return [symbolic.texts(row) for row in found.table.rows]
 
 
 def formula(text: str) -> sp.Expr:

@@ -3,6 +3,5 @@
 from deepnet_theory.cli.deriving import derive as derive_across
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.batch import DOMINANT, batch_rule
 from deepnet_theory.sizes.exponents import cross_table
 from deepnet_theory.sizes.width import texts

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import pytest
 
 from deepnet_theory.cli.deriving import derive
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.selection import SHAPES
+from deepnet_theory.sizes.batch import POWERS
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.width import NUMBERS, width_table
 
@@ -58,7 +60,7 @@ def test_a_list_multiplies_what_each_dimension_says(across):
         both = joint.table.row(row.role).rate
         assert both and row.rate and both.exponent("d") == row.rate.exponent("d")
     batch = across_(f"both,{across},batch") if across != "rank" else across_("width,rank,batch")
-    rates = {row.role: row.rate for row in batch.joint}
+    rates = {row.role: row.rate for row in batch.table.rows}
     assert all(rate.exponent("B") == Fraction(1, 2) for r, rate in rates.items() if r != "key-bias")
     assert batch.to_dict()["across"].endswith(f"{across},batch")
 
@@ -70,15 +72,26 @@ def test_every_number_of_a_list_has_its_facts():
     assert {"encoder/attention/query/rate", "encoder/ffn-swiglu@2/8/fc2/ffn/rate"} <= named
 
 
+def refuted_with(right, number, x):
+    """What is refuted where a number of the last matrix is off by an eighth of a power of x."""
+    rows = tuple(
+        replace(r, **{number: (getattr(r, number) or ONE) * x**EIGHTH}) if r.role == "fc2" else r
+        for r in right.table.rows
+    )
+    wrong = replace(right, table=replace(right.table, rows=rows))
+    return {f.of for f in wrong.measured if f.verdict is Verdict.REFUTED}
+
+
 def test_an_eighth_of_a_power_off_in_a_list_is_refuted():
     right = across_("width,ffn")
     for x in (D, Monomial.of("m")):
-        rows = tuple(
-            replace(r, rate=r.rate * x**EIGHTH) if r.role == "fc2" else r for r in right.table.rows
-        )
-        wrong = replace(right, table=replace(right.table, rows=rows))
-        refuted = [f.of for f in wrong.measured if f.verdict is Verdict.REFUTED]
+        refuted = refuted_with(right, "rate", x)
         assert refuted and all("/fc2/" in of and of.endswith("rate") for of in refuted)
+    noisy = across_("width,experts,batch")
+    assert noisy.verdict is Verdict.PROVED
+    for number, x in product(POWERS, (D, B, Monomial.of("E"))):
+        end = f"fc2/width,experts,batch/{number}"
+        assert any(of.endswith(end) for of in refuted_with(noisy, number, x)), (number, x)
     deep = across_("both,ffn")
     for by in (Monomial.of("N") ** EIGHTH, Monomial.number(2)):
         rows = (replace(r, rate=r.rate * by) if r.role == "fc2" else r for r in deep.table.rows)
@@ -141,7 +154,7 @@ def test_what_has_no_law_is_refused(optimizer, across, says):
 def test_an_expert_sees_its_share_of_a_noisy_batch(optimizer, power):
     """(BK/E)^((1 + p)/2), on top of what its smaller gradient asks for without noise."""
     still = across_("experts", optimizer).table
-    noisy = {row.role: row for row in across_("width,experts,top-k,batch", optimizer).joint}
+    noisy = {row.role: row for row in across_("width,experts,top-k,batch", optimizer).table.rows}
     for role in ("fc1", "fc2", "router"):
         without, row = still.row(role), noisy[role]
         more = (B * Monomial.of("K") / Monomial.of("E")) ** power

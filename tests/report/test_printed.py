@@ -130,7 +130,7 @@ def test_every_kind_that_is_shown_has_its_functions():
     ("optimizer", "more", "said"),
     [
         ("lamb", {}, "<Derivation of post-ln encoder under lamb: "),
-        ("adam", {"across": "batch"}, "<BatchDerivation of post-ln encoder under adam across b"),
+        ("adam", {"across": "batch"}, "<WidthDerivation of post-ln encoder under adam across b"),
         ("adam", {"across": "width"}, "<WidthDerivation of post-ln encoder under adam across w"),
     ],
 )
