@@ -43,10 +43,6 @@ class Exponents:
     rule: Rule
 
     @cached_property
-    def update(self) -> update.Update:
-        return update.law(self.selection.the_optimizer)
-
-    @cached_property
     def parts(self) -> dict[tuple[str, str], Layers]:
         """The layers by part and growing depth; those of one depth do not count in another."""
         stack = self.selection.the_stack
@@ -61,16 +57,8 @@ class Exponents:
             positive(entry.beta, variable, "beta = ")
             of = law(placement, sublayer, self.selection.the_norm)
             branches.append(SublayerSizes.at(of, variable, entry, rates))
-        return Layers(
-            part.name,
-            variable,
-            tuple(branches),
-            self.update,
-            placement,
-            count=Fraction(part.depth == variable),
-            # scores that grow with the stream saturate a softmax, and a norm behind forgets them
-            fed_by_stream=False,
-        )
+        degrees, count = update.law(self.selection.the_optimizer), Fraction(part.depth == variable)
+        return Layers(part.name, variable, tuple(branches), degrees, placement, count=count)
 
     def amplification(self, variable: str) -> Fraction:
         r"""The exponent of what the later part multiplies the first part's share with.
@@ -89,8 +77,7 @@ class Exponents:
         if crossing is None:
             raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
         *_, (_, weight) = layers.weight(crossing)
-        # independent ones, but those of one shared layer are alike
-        return (1 + self.update.p) * (layers.count / 2 + weight)
+        return (1 + layers.law.p) * (layers.count / 2 + weight)
 
     def all(self, step: str = "matrices") -> dict[tuple[str, str], Fraction]:
         """Exponents by (variable, share); share is ``all`` or a part's name.

@@ -78,8 +78,7 @@ class OutputChange:
 class Layers:
     """:math:`N^{count}` layers of a part, alike in their equation, judged at the part's own output.
 
-    ``depth`` is what grows. ``fed_by_stream`` says whether a branch without a norm is fed with X or
-    with a value of size 1. Raises :class:`Refusal` where the stream explodes or vanishes.
+    ``depth`` is what grows. Raises :class:`Refusal` where the stream explodes or vanishes.
     """
 
     part: str
@@ -89,14 +88,12 @@ class Layers:
     where: Placement
     embedding: Monomial = ONE
     count: Fraction = Fraction(1)
-    fed_by_stream: bool = True
 
     def __post_init__(self) -> None:
         felt = any(branch.law.added.exponent("stream") for branch in self.branches)
-        start, end = self.embedding.exponent(self.depth), self.nodes[-1][1]
-        # of the size of what it adds to, S·r² is X² over that
-        grown = 2 * (end - self.drift * self.count - start)
-        if felt and grown > 0 and not self.normalised:
+        # of branches of the size of what they add to, S·r² is X² over that
+        grown = 2 * (self.nodes[-1][1] - self.drift * self.count - self.start)
+        if felt and grown > 0:
             raise Refusal(
                 f"the stream of {self.where.name!r} explodes: its equation "
                 f"{self.where.equation!r} has no norm, and S*r^2 grows as {self.depth}^({grown})"
@@ -111,6 +108,11 @@ class Layers:
     def normalised(self) -> bool:
         return any(branch.law.normalised for branch in self.branches)
 
+    @property
+    def start(self) -> Fraction:
+        """The exponent of the stream that enters, of size 1 where every layer has a norm."""
+        return ZERO if self.normalised else self.embedding.exponent(self.depth)
+
     def _power(self, exponent: Fraction) -> Monomial:
         return Monomial.of(self.depth) ** exponent
 
@@ -123,18 +125,16 @@ class Layers:
     def nodes(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """Pairs (t, x): at layer :math:`N^t` the stream X is :math:`N^x`."""
         shrunk = Monomial.of("l") ** self.drift
-        alone, start = self.embedding * shrunk, self.embedding.exponent(self.depth)
+        alone = self._power(self.start) * shrunk
         # X², but for what shrinks it, as terms N^a l^b. Independent branches add in squares, and a
         # growing stream divides all that comes later: under pre-LN of gain 1 the l-th sublayer's
         # share falls as 1/sqrt(l)
-        terms = {(2 * start, ZERO)}
-        for branch in self.branches:
+        terms = {(2 * self.start, ZERO)}
+        for branch in () if self.normalised else self.branches:
             size = branch.law.at(branch.law.added, {**branch.sizes, "stream": alone})
             if size is not None:
                 a, b = (2 * (size / shrunk).exponent(symbol) for symbol in (self.depth, "l"))
                 terms |= {(a, ZERO), (a, b + 1)}
-        if self.normalised:
-            terms = {(ZERO, ZERO)}
         crossed = {(a - c) / (d - b) for (a, b), (c, d) in combinations(terms, 2) if b != d}
         places = {ZERO, self.count, *(t for t in crossed if 0 < t < self.count)}
         return tuple(
@@ -177,7 +177,9 @@ class Layers:
     def _change(self, branch: SublayerSizes, name: str, role: Role) -> OutputChange | None:
         normed, totals, relative = self.where.final_norm or self.where.normalises_sum, [], []
         for t, x in self.nodes:
-            gains = self._gains(branch, t, x if self.fed_by_stream else ZERO)
+            # the branches' sum left out: scores that grow with the stream saturate a softmax, and
+            # a norm behind forgets them
+            gains = self._gains(branch, t, self.start + self.drift * t)
             response = branch.law.response(name, gains, self.depth)
             if response is None:
                 return None

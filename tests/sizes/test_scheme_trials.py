@@ -9,7 +9,7 @@ import pytest
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import placements
-from deepnet_theory.definitions.rule import RuleEntry
+from deepnet_theory.definitions.rule import RuleEntry, own_rule
 from deepnet_theory.definitions.scheme import Scheme, scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes.exponents import Exponents, judge, scheme_predictions
@@ -65,8 +65,8 @@ def test_the_exponents_are_those_of_the_sum_by_hand(name, under):
 def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under):
     """One beta for all matrices is a special case of a gain for each."""
     selection = Selection(optimizer=under, placement=where)
-    for rule_of in ("sgd", "adam"):
-        rule = texts(solve_rule(replace(selection, optimizer=rule_of)))
+    derived = [texts(solve_rule(replace(selection, optimizer=of))) for of in ("sgd", "adam")]
+    for rule in (*derived, own_rule(("encoder",), "1", "1")):  # whose stream grows
         entry = rule.entries[0]
         gains = dict.fromkeys(("value", "output", "fc1", "fc2"), entry.beta)
         given, placed = made("x", entry.alpha, gains), placements()[where]
