@@ -61,10 +61,10 @@ def pytest_collection_finish():
 @pytest.fixture
 def afresh():
     """What forgets all that was derived or measured; it is called before the test and behind it."""
-    from deepnet_theory.proof import derivation, explicit, witness
+    from deepnet_theory.proof import derivation, explicit, stack, witness
 
     def forget():
-        for cached in (derivation.derive, explicit.see, witness.sizes):
+        for cached in (derivation.derive, explicit.see, stack._places, witness.sizes):
             cached.cache_clear()
 
     forget()
