@@ -216,12 +216,12 @@ def plain(depth):
 
 def test_a_plain_factory_is_trained_on_text(tmp_path, capsys):
     asked = plain, "1,2", "1e-3:1e-1:3"
-    found = transfer(*asked, optimizer="adam", steps=9, seeds=2)
+    found = transfer(*asked, optimizer="adam", steps=5, seeds=2)
     assert 2 < found.baseline < math.log(64) and found.of["optimizer"] == "adam"
     for curve in found.closures[0].curves:
         low, middle, _ = curve.losses
         assert middle < low < math.log(64) + 0.5  # more is learnt at the larger rate
-    again = transfer(plain, "1", "1e-3:1e-1:3", optimizer="adam", steps=9, seeds=2)
+    again = transfer(plain, "1", "1e-3:1e-1:3", optimizer="adam", steps=5, seeds=2)
     assert again.closures[0].curves[0].values == found.closures[0].curves[0].values
     # as a command, with inputs of its own
     (tmp_path / "mine.py").write_text(

@@ -20,7 +20,7 @@ WORDS = "placement", "attention", "feed", "packing", "matrix"
 # each choice of these words in a row, with whatever else the seed says
 PINNED = [
     *({word: GRAMMAR[word][i % len(GRAMMAR[word])] for word in WORDS}
-      for i, _ in enumerate(GRAMMAR["placement"])),
+      for i in range(max(len(GRAMMAR[word]) for word in WORDS))),
     {"stack": "encoder-decoder"}, {"stack": "decoder"},
     {"feed": "ffn@2/4", "experts": "stacked"},
     *({"feed": "ffn@2/4", "placement": placed, "experts": "apart"}
