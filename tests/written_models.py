@@ -131,7 +131,7 @@ class Normed(GPT):
 
 
 class Grouped(nn.Module):
-    """Llama's attention: rotary positions, fewer keys than queries."""
+    """Llama's attention, of fewer keys than queries, without its rotary positions."""
 
     def __init__(self, d):
         super().__init__()
@@ -140,17 +140,8 @@ class Grouped(nn.Module):
 
     def forward(self, x):
         q, k, v = heads(self.q(x)), heads(self.k(x), HEADS // 2), heads(self.v(x), HEADS // 2)
-        y = F.scaled_dot_product_attention(
-            rotated(q), rotated(k), v, is_causal=True, enable_gqa=True
-        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return self.o(joined(y))
-
-
-def rotated(x):
-    half = x.shape[-1] // 2
-    angle = torch.arange(x.shape[-2])[:, None] * 1e4 ** (-torch.arange(half) / half)
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
 
 
 class Llama(GPT):

@@ -171,20 +171,6 @@ def test_the_json_has_the_rivals_and_what_is_left_out(untrained):
     assert "rivals" not in json.loads(alone.to_json())
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"plan": True}, "plan was given without rivals"),
-        ({"rivals": True, "plan": True, "depths": [4]}, "one size, where all rules are one"),
-        ({"rivals": True, "closures": ["complete"]}, "closures was given with rivals"),
-        ({"rivals": True, "widths": [8, 16, 32], "rules": ["sp"]}, "rules was given with rivals"),
-    ],
-)
-def test_what_does_not_go_with_rivals_is_one_sentence(given, sentence):
-    with pytest.raises(InputError, match=sentence):
-        dt.transfer("adam", given.pop("depths", [1, 2]), RATES, **TINY, **given)
-
-
 # ---- a model of your own ----
 
 OWN = {"widths": [8, 128], "optimizer": "adamw", "steps": 1, "seeds": 1, "rivals": True}
@@ -239,6 +225,10 @@ def test_wrong_rules_are_put_into_a_model_of_your_own(monkeypatch):
         (tiny, {"optimizer": torch.optim.AdamW}, "a factory of models and an optimizer, such as"),
         (tiny, {"rivals": False, "plan": True}, "plan was given without rivals"),
         (tiny, {"widths": [8]}, "given for one size, where all rules are one"),
+        ("adam", {"plan": True, "depths": [4], "widths": None}, "one size, where all rules are"),
+        ("adam", {"rivals": False, "plan": True, "widths": None}, "plan was given without rivals"),
+        ("adam", {"closures": ["complete"], "widths": None}, "closures was given with rivals"),
+        ("adam", {"rules": ["sp"]}, "rules was given with rivals"),
         (
             lambda depth, width: torch.nn.Transformer(width, 2, depth, depth, 4 * width, 0.0),
             {},
@@ -246,9 +236,12 @@ def test_wrong_rules_are_put_into_a_model_of_your_own(monkeypatch):
         ),
     ],
 )
-def test_rivals_ask_for_a_plain_model_of_one_stack_and_an_optimizer(make, given, said):
+def test_what_does_not_go_with_rivals_is_one_sentence(make, given, said):
+    asked = {**OWN, "seeds": 2, **given}
+    if make == "adam":
+        del asked["optimizer"]
     with pytest.raises(InputError, match=said):
-        dt.transfer(make, [2], RATES[:3], **{**OWN, **given})
+        dt.transfer(make, asked.pop("depths", [2]), RATES[:3], **asked)
 
 
 def test_the_command_tells_the_rivals_of_a_model_of_your_own(tmp_path, capsys):

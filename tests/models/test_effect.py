@@ -5,11 +5,9 @@ from statistics import fmean
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from torch import nn
-from written_models import GPT, VOCAB
+from written_models import GPT, VOCAB, Stack
 
 import deepnet_theory as dt
 from deepnet_theory.models import effect
@@ -49,26 +47,7 @@ def test_an_error_of_ours_in_a_measured_step_is_no_missing_number(monkeypatch):
 # ------------------------------------------------------------------ the effect of a fault
 
 
-class Net(nn.Module):
-    """Feed-forward sublayers on vectors: pre-LN, at the gains that constants ask for."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        gains = constants().parts[0].sublayers[0]
-        self.up = nn.ModuleList(nn.Linear(64, 256, bias=False) for _ in range(DEPTH))
-        self.down = nn.ModuleList(nn.Linear(256, 64, bias=False) for _ in range(DEPTH))
-        for name, maps in (("fc1", self.up), ("fc2", self.down)):
-            for own in maps:
-                nn.init.xavier_normal_(own.weight, gains.gain(name))
-
-    def forward(self, x):
-        for up, down in zip(self.up, self.down, strict=True):
-            x = x + down(F.relu(up(F.layer_norm(x, (64,)))))
-        return F.layer_norm(x, (64,))
-
-
-DEPTH = 6
+DEPTH = 3
 X = torch.randn(2, 16, 64, generator=torch.Generator().manual_seed(1))
 
 
@@ -89,8 +68,15 @@ def one_step(net):
 
 @cache
 def constants():
-    rule = dt.Selection("adam", placement="pre-ln", layer="ffn")
-    return dt.export(rule, DEPTH, width=64, vocab=61)
+    rule = dt.Selection("adam", placement="pre-ln", stack="decoder")
+    return dt.export(rule, DEPTH, width=64, heads=4, vocab=61)
+
+
+def net():
+    torch.manual_seed(0)
+    model = Stack(DEPTH, d=64)
+    dt.apply_(model, constants(), inputs=X)
+    return model.double()
 
 
 TIMES = st.lists(st.sampled_from((0.0, 0.5, 1.0, 2.0, 4.0)), min_size=DEPTH, max_size=DEPTH)
@@ -101,10 +87,10 @@ TIMES = st.lists(st.sampled_from((0.0, 0.5, 1.0, 2.0, 4.0)), min_size=DEPTH, max
 @example(times=[0.0] * DEPTH)
 @given(TIMES.filter(lambda times: set(times) != {1.0}))
 def test_an_effect_is_that_of_a_real_step(times):
-    right, wrong = Net().double(), Net().double()
+    right, wrong = net(), net()
     with torch.no_grad():
-        for own, by in zip(wrong.down, times, strict=True):
-            own.weight.mul_(by)
+        for block, by in zip(wrong.h, times, strict=True):
+            block.mlp.c_proj.weight.mul_(by)
     audit = dt.audit(wrong, X.double(), optimizer="adam")
     assert audit.verdict == "REFUTED"
     assert audit.effect == pytest.approx(one_step(wrong) / one_step(right), rel=0.3)

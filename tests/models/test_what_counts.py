@@ -91,10 +91,7 @@ class Own(torch.autograd.Function):
 
 DEGREES = {
     "a function of its own": (Own.apply, 1), "none, of two factors": (torch.clone, 0),
-    "relu": (F.relu, 1), "gelu": (F.gelu, 1), "silu": (F.silu, 1), "tanh": (torch.tanh, 1),
-    "relu squared": (lambda z: F.relu(z).square(), 2),
-    "relu times itself": (lambda z: F.relu(z) * F.relu(z), 2),
-    "silu to the power 2": (lambda z: F.silu(z) ** 2, 2),
+    "tanh": (torch.tanh, 1), "silu to the power 2": (lambda z: F.silu(z) ** 2, 2),
     "relu cubed": (lambda z: F.relu(z) ** 3, 3),
 }  # fmt: skip
 
