@@ -101,8 +101,8 @@ def derive(
     # a bad depth is refused before the derivation is made
     values = {} if depth is None else parse_depth(depth, selection.the_stack)
     if asked == ["depth"]:
-        deep = derived(Answer(selection))
-        return deep.at(**values) if values else deep
+        proved = derived(Answer(selection))
+        return proved.at(**values) if values else proved
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.width import Scale, width_table
 
@@ -120,8 +120,9 @@ def derive(
         raise InputError(f"numbers need {', '.join(needed)}; missing: {', '.join(missing)}")
     scale = None
     if needed and not missing:
-        layers = (parse_depth(sizes[name], selection.the_stack) for name in needed[2:])
-        scale = Scale(sizes["width"], sizes["base_width"], *(tuple(n.items()) for n in layers))
+        layers = [parse_depth(sizes[name], selection.the_stack) for name in needed[2:]]
+        deep = {n: (layers[0][n], layers[1][n]) for n in (layers[0] if layers else ())}
+        scale = Scale({"d": (sizes["width"], sizes["base_width"]), **deep})
     return WidthDerivation(table, scale, tuple(values.items()), curve)
 
 
@@ -197,7 +198,6 @@ def export(
     if (scheme := subject.scheme) is not None:
         has_own = f"with the scheme {scheme.name!r}, which has constants of its own"
         refuse({"base": base, "base_heads": base_heads}, has_own)
-        selection = exported.stack_of_scheme(scheme, selection)
         constants = exported.constants_of_scheme(scheme, selection, depth, form, given)
     else:
         if base_shape is not None:

@@ -124,8 +124,14 @@ def _as_exported(
     return replace(c, origin={**about, **origin})
 
 
-def stack_of_scheme(given: Scheme, selection: Selection | None = None) -> Selection:
-    """The stack that a scheme's constants are for: its own where no selection says another.
+def constants_of_scheme(
+    given: Scheme,
+    selection: Selection,
+    depth: DepthLike | None,
+    form: str,
+    sizes: Mapping[str, Any],
+) -> Constants:
+    """The constants that a scheme's author published, for the stack of a selection.
 
     Raises :class:`Refusal` for a scheme that constants do not hold, :class:`InputError` for a stack
     or a layer that it says nothing of.
@@ -134,8 +140,6 @@ def stack_of_scheme(given: Scheme, selection: Selection | None = None) -> Select
         raise Refusal(
             f"the scheme {given.name!r} cannot be exported: constants have no place for {lacking}"
         )
-    if selection is None:
-        selection = Selection(given.optimizer, norm=given.norm, stack=given.stack)
     if len(given.parts) != len(selection.the_stack.parts):
         raise InputError(
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, not for "
@@ -147,17 +151,7 @@ def stack_of_scheme(given: Scheme, selection: Selection | None = None) -> Select
             f"the scheme {given.name!r} is of the layer {given.named_layer}, not of {layer}"
         )
     where = given.named_placement or selection.placement
-    return replace(selection, placement=where, layer=layer)
-
-
-def constants_of_scheme(
-    given: Scheme,
-    selection: Selection,
-    depth: DepthLike | None,
-    form: str,
-    sizes: Mapping[str, Any],
-) -> Constants:
-    """The constants that a scheme's author published, for a stack of :func:`stack_of_scheme`."""
+    selection = replace(selection, placement=where, layer=layer)
     layers = parse_depth(depth, selection.the_stack)
     # a scheme of one part says N in any stack
     at = layers if len(layers) > 1 else {"N": max(layers.values())}
@@ -194,10 +188,8 @@ def _stepped(
         std = evaluate(WIDTH.parse(given.std), d=a.width)
         sizes = {m.name: std / math.sqrt(2 / sum(a.fans(m))) for m in kind.matrices}
         s = replace(s, beta=1.0, gains={name: s.gain(name) * size for name, size in sizes.items()})
-    every, knobs = (
-        {p.name: p.role for p in kind.parameters} | OF_NORMS,
-        (given.rates, given.epsilon),
-    )
+    every = {p.name: p.role for p in kind.parameters} | OF_NORMS
+    knobs = given.rates, given.epsilon
     for name, role in every.items() if any(knobs) else ():
         rate, epsilon = (given.value(by.get(role, "1"), **at) for by in knobs)
         gain = s.gain(name) if role in MATRICES else float(name == "norm_gain")
@@ -259,12 +251,10 @@ def shapes_of(stack: Stack, a: Architecture, width: int, heads: int) -> dict[str
 def scale_of(base: Base, stack: Stack, c: Constants) -> Scale:
     """The model of constants over the base."""
     own = shapes_of(stack, c.architecture, base.width, base.heads)
-    shapes = tuple((name, own[name] / size) for name, size in base.shape.items())
-    scale = Scale(c.architecture.width, base.width, shapes=shapes)
-    if base.depth is None:
-        return scale
-    depth = zip(base.depth, (p.layers for p in c.parts), strict=True)
-    return replace(scale, depth=tuple(depth), base_depth=tuple(base.depth.items()))
+    shapes = {name: own[name] / size for name, size in base.shape.items()}
+    deep = zip(c.parts, (base.depth or {}).items(), strict=False)
+    depth = {symbol: (part.layers, layers) for part, (symbol, layers) in deep}
+    return Scale({"d": (c.architecture.width, base.width), **depth}, shapes)
 
 
 def on_base(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
@@ -561,40 +561,34 @@ def product(
 
 @dataclass(frozen=True)
 class Scale:
-    """A model and the smaller one that its numbers are multiples of: widths, and depths by symbol.
+    """A model and the smaller one that its numbers are multiples of.
 
-    ``shapes`` are others over the base's. Raises :class:`InputError` where the base is the larger.
+    ``sizes`` are the width d and the depths, of the model and of the base; ``shapes`` are others
+    over the base's. Raises :class:`InputError` where the base is the larger.
     """
 
-    width: int
-    base_width: int
-    depth: tuple[tuple[str, int], ...] = ()
-    base_depth: tuple[tuple[str, int], ...] = ()
-    shapes: tuple[tuple[str, float], ...] = ()
+    sizes: Mapping[str, tuple[int, int]]
+    shapes: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, size, base in self._pairs:
-            what = name if name == "width" else f"depth {name}"
+        for symbol, (size, base) in self.sizes.items():
+            what = "width" if symbol == "d" else f"depth {symbol}"
             if not 1 <= base <= size:
                 raise InputError(f"the base {what} {base} is not from 1 to the {what}, {size}")
 
-    @property
-    def _pairs(self) -> list[tuple[str, int, int]]:
-        depth = [(symbol, n, dict(self.base_depth)[symbol]) for symbol, n in self.depth]
-        return [("width", self.width, self.base_width), *depth]
-
     def ratio(self, size: Monomial) -> float:
         """What a size in d, N, M and shapes multiplies the base's own by; numbers cancel."""
-        ratios = {name: own / base for name, own, base in self._pairs}
-        ratios |= {SHAPES[name]: times for name, times in self.shapes}
-        ratios |= {"d": ratios.pop("width"), "B": 1}  # of one batch
+        ratios = {symbol: own / base for symbol, (own, base) in self.sizes.items()}
+        ratios |= {SHAPES[name]: times for name, times in self.shapes.items()}
+        ratios["B"] = 1  # of one batch
         powers = size.without_number.items
         return float(math.prod(ratios[symbol] ** float(power) for symbol, power in powers))
 
     @property
     def words(self) -> str:
-        pairs = (f"{name} {size} from {base}" for name, size, base in self._pairs)
-        return ", ".join((*pairs, *(f"{name} times {by:.4g}" for name, by in self.shapes)))
+        sizes = ((symbol.replace("d", "width"), *both) for symbol, both in self.sizes.items())
+        pairs = (f"{name} {size} from {base}" for name, size, base in sizes)
+        return ", ".join((*pairs, *(f"{n} times {by:.4g}" for n, by in self.shapes.items())))
 
 
 # ---- what the conditions force ----

@@ -47,7 +47,7 @@ def test_each_number_is_that_of_the_table(select, form, alignment):
     c = dt.export(selection, depth, base=(32, base), form=form, alignment=alignment, **SIZES)
     shallow = dt.export(selection, base, form=form, **SIZES)
     table = width_table(selection, "both", alignment, form)
-    scale = Scale(96, 32, tuple(depth.items()), tuple(base.items()))
+    scale = Scale({"d": (96, 32), **dict.fromkeys(depth, (6, 2))})
     compared = 0
     for row in table.rows:
         place = row.place
@@ -264,7 +264,7 @@ def test_twice_a_shape_changes_what_the_table_says_and_nothing_else(optimizer, s
     own = {"experts": 16, "top-k": 4, "kv-heads": 2, "vocab": 32, "ffn": 384}[shape]
     found = ratios(*in_shape(optimizer, alignment, **{shape: own // 2}))
     select = Selection(optimizer=optimizer, layer=SHAPED["layer"], placement="pre-ln")
-    scale, asked = Scale(1, 1, shapes=((shape, 2.0),)), {}
+    scale, asked = Scale({"d": (1, 1)}, {shape: 2.0}), {}
     for row in width_table(select, shape, alignment).rows:
         decay = row.coupled_decay if optimizer in COUPLED else row.decay
         sizes = row.rate, row.epsilon, decay if row.place.is_matrix else None
