@@ -7,6 +7,7 @@ truncated, hostile or unknown-version file gives one :class:`InputError`.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ from deepnet_theory.definitions.record import (
     read,
     require,
 )
-from deepnet_theory.definitions.rule import ParameterConstants, number, numbers
+from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, number, numbers
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, described_layer, stack
 from deepnet_theory.definitions.sublayer import MATRICES, Matrix, Role, norm, sublayer, sublayers
 
@@ -315,6 +316,29 @@ class Constants(Displayed):
             for index, s in enumerate(part.sublayers)
             for name, row in s.parameters.items()
         }
+
+    @property
+    def numbers(self) -> dict[tuple[str | int | None, ...], float]:
+        """All that a model is multiplied by, starts and steps with, by place and name."""
+        found: dict[tuple[str | int | None, ...], float] = {("eta",): self.eta}
+        found |= {("scores",): self.scores, ("head_multiplier",): self.head_multiplier}
+        for part in self.parts:
+            for index, s in enumerate(part.sublayers):
+                at = part.name, index, s.kind
+                found |= {(*at, "alpha"): s.alpha, (*at, "beta"): s.beta, (*at, "rate"): s.rate}
+                found |= {(*at, "norm_epsilon", norm): e for norm, e in s.norm_epsilon.items()}
+        rows = ((at, vars(row)) for at, row in self.rows.items())
+        return found | {(*at, knob): row[knob] for at, row in rows for knob in KNOBS}
+
+    def is_alike(self, other: Constants, but: Collection[Address] = ()) -> bool:
+        """Whether both have the same numbers, ``but`` for some rows, to what a machine rounds."""
+        one, two = (
+            {at: number for at, number in c.numbers.items() if at[:-1] not in but}
+            for c in (self, other)
+        )
+        return one.keys() == two.keys() and all(
+            math.isclose(number, two[at], rel_tol=1e-9) for at, number in one.items()
+        )
 
     def with_rows(self, rows: Mapping[Address, ParameterConstants], **more: Any) -> Constants:
         """The constants with these rows besides, and ``more`` fields; gains are those of rows."""

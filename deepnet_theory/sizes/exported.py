@@ -530,18 +530,6 @@ class AtSizes(Answer):
         return Table(at_sizes(self.selection, self.sizes))
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether plain data has the same numbers, to what another machine rounds, but for words."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = one.keys() - {"refused"}
-        return keys == other.keys() - {"refused"} and all(_alike(one[k], other[k]) for k in keys)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=1e-9)
-    return bool(one == other)
-
-
 def stepped_by(
     c: Constants,
     optimizer: str,
@@ -580,7 +568,7 @@ def stepped_by(
     if selected is not None:
         answer = Answer(selected)
         again = made(answer, base if recorded is not None else None)
-        if _alike(*(written([p.sublayers for p in one.parts]) for one in (again, c))):
+        if again.is_alike(c):
             if optimizer != c.optimizer:
                 other = replace(answer.selection, optimizer=optimizer, update=None)
                 answer = AtSizes(other, sizes=answer.table.rule)

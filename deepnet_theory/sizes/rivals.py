@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -108,12 +108,6 @@ def matrix_at(c: Constants, at: Address) -> Matrix | None:
 
 def alike(one: Constants, other: Constants, vectors: bool = True) -> bool:
     """Whether a model trains alike under both, to what a machine rounds; ``vectors`` train too."""
-
-    def numbers(c: Constants) -> Iterator[float]:
-        yield from (c.scores, c.head_multiplier, *(s.alpha for s in c.parts[0].sublayers))
-        for at, p in c.rows.items():
-            if vectors or matrix_at(c, at) or at[-1] in ("embedding", "head"):
-                yield from (p.gain, p.rate)
-
-    pairs = zip(numbers(one), numbers(other), strict=True)
-    return all(math.isclose(a, b, rel_tol=1e-9) for a, b in pairs)
+    matrices = ("embedding", "head")
+    still = {at for at in one.rows if not matrix_at(one, at) and at[-1] not in matrices}
+    return one.is_alike(other, () if vectors else still)

@@ -190,36 +190,21 @@ def test_over_a_base_sizes_are_the_rule_s_own_and_what_steps_is_relative(select,
     selection = Selection(**select)
     there, here = (dict.fromkeys(selection.the_stack.depths, layers) for layers in (2, 7))
     try:
-        deep, base = (_numbers(dt.export(selection, n, form=form, **SIZES)) for n in (here, there))
+        deep, base = (dt.export(selection, n, form=form, **SIZES).numbers for n in (here, there))
     except Refusal as refused:  # in the forward pass alone
         assert form == "weights", refused
         return
     over, itself = (
-        _numbers(dt.export(selection, n, base=(96, there), form=form, **SIZES))
-        for n in (here, there)
+        dt.export(selection, n, base=(96, there), form=form, **SIZES).numbers for n in (here, there)
     )
-    assert len(over) > 20
-    for where, number in over.items():
+    assert len(base) > 20
+    for where, at_base in base.items():
+        number = over[where]
         if {"alpha", "beta", "gain", "norm_epsilon"} & {*where}:  # a model has its own, at any N
-            assert (number, itself[where]) == (deep[where], base[where]), where
+            assert (number, itself[where]) == (deep[where], at_base), where
             continue
-        at_base = base[where]
         assert number == pytest.approx(deep[where] / at_base if at_base else 0), where
         assert itself[where] == pytest.approx(1 if at_base else 0), where
-
-
-def _numbers(c):
-    """All that a model starts and steps with within its stack, by where it is in the JSON."""
-    found = {("eta",): c.eta}
-    for part in c.parts:
-        for s in part.sublayers:
-            where = part.name, s.kind
-            found |= {(*where, knob): getattr(s, knob) for knob in ("alpha", "beta", "rate")}
-            found |= {(*where, "gain", name): gain for name, gain in s.gains.items()}
-            found |= {(*where, "norm_epsilon", name): e for name, e in s.norm_epsilon.items()}
-            for name, p in s.parameters.items():
-                found |= {(*where, name, k): getattr(p, k) for k in KNOBS}
-    return found
 
 
 def test_a_router_over_a_base_steps_from_the_size_that_it_is_built_with():
@@ -249,9 +234,7 @@ def ratios(one, other):
 
 
 def stepped_in(c):
-    sublayers = (s for part in c.parts for s in part.sublayers)
-    inside = {name: row for s in sublayers for name, row in s.parameters.items()}
-    return inside | c.outer
+    return {name: row for (*_, name), row in c.rows.items()}
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "lamb", "muon"])
