@@ -15,11 +15,11 @@ import math
 import re
 import warnings
 import weakref
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,27 +37,15 @@ from deepnet_theory.definitions.subject import (
     without_law,
 )
 from deepnet_theory.definitions.sublayer import Role, sublayer
-from deepnet_theory.models.asked import (
-    EXACT,
-    asked,
-    blocks,
-    describe,
-    fit,
-    where,
-)
+from deepnet_theory.models.asked import EXACT, asked, blocks, describe, fit, where
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.places import Places, own_module, restored_on_error
 from deepnet_theory.models.reading import read
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
 
-
-class Draw(Protocol):
-    """Views of a parameter, drawn at a deviation."""
-
-    def __call__(self, name: str, views: Iterable[Tensor], std: float) -> None: ...
-
-
+# draws views of a parameter, which is named, at a standard deviation
+Draw = Callable[[str, Iterable[Tensor], float], None]
 # standard deviation and the entries: an axis, the first along it, the end (None: all)
 Runs = tuple[tuple[float, int, int, int | None], ...]
 CHANCE = 1e-6  # of refusing a model whose matrices were drawn as they should

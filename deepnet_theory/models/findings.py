@@ -18,13 +18,7 @@ from deepnet_theory.definitions.reading import (
     Reading,
     residual_equation,
 )
-from deepnet_theory.definitions.subject import (
-    INSIDE,
-    RATE_OF,
-    Difference,
-    Wanted,
-    WantedSublayer,
-)
+from deepnet_theory.definitions.subject import INSIDE, RATE_OF, Difference, Wanted, WantedSublayer
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.models.applying import head_std, is_high, is_tied
 from deepnet_theory.models.asked import blocks
