@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 1986,
     "definitions": 5230,
     "laboratory": 4443,
-    "models": 5172,
+    "models": 5154,
     "processes": 495,
     "proof": 4021,
     "report": 2171,
