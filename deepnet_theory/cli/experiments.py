@@ -255,69 +255,65 @@ def transfer(
     from deepnet_theory.processes.jobs import split
 
     asked = {**given, "closures": closures, "rules": rules, "text": text, "batch": batch}
-    asked |= {"batches": batches}
-    asked |= {"rivals": rivals or None, "plan": plan or None}
+    asked |= {"batches": batches, "rivals": rivals or None, "plan": plan or None}
     runs_of = parse_widths(str(steps) if isinstance(steps, int) else steps or (), 1, "steps", 1)
-    lengths = [{"T": n} for n in runs_of] if len(runs_of) > 1 else [{}]
-    if lengths != [{}]:
+    dials = [{"T": n} for n in runs_of] if len(runs_of) > 1 else [{}]  # at every size
+    if dials != [{}]:
         refuse(asked, "with several steps, over which no rule is derived", "rivals", "batches")
-    of, beside = dict[str, Any](), dict[str, Any]()
     if not rivals:
         refuse(asked, "without rivals", "plan")
+    of, beside = dict[str, Any](), dict[str, Any]()
+    candidates: runs.Trainers = {}
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
         stepped, (told, work) = taken(given, ("optimizer", "update")), split(given)
         others = asked.keys() - stepped.keys() - work.keys() - {"seed", "rivals", "plan"}
         refuse(asked, f"with {outcome.shown(selection)}, which has its own", *sorted(others))
         sizes = places_of(depths, widths, fewest_widths=1)
-        places = tuple({**place, **length} for place in sizes for length in lengths)
+        places = tuple({**place, **more} for place in sizes for more in dials)
         setup = training.setup_of(selection, runs_of[0], places[0], **stepped)
         of |= {"model": setup.name}
         of |= {"optimizer": setup.stepped.name} if setup.stepped else {}
         told = {"seed": 0, **told, "steps": runs_of[0], "seeds": seeds}
-        candidates: runs.Trainers = {"own": setup}
-        if rivals:
-            of["left_out"], beside = _beside_own(setup, places, stepped.get("optimizer"))
-            if plan:
-                return runs.planned(beside, of["left_out"], places, rates, seeds)
-            candidates = {RULE: beside.pop(RULE)}
-        return runs.transfer_of(of, told, candidates, places, rates, "auto", beside, **work)
-    verifies = ("draws", "updates", "eta", "rule", "scheme", "alpha")
-    refuse(asked, "with transfer, which has none: it is for verify", *verifies)
-    selection = subject_of(selection, given).answer.selection
-    stack = one_part(selection)
-    if wide := widths is not None:
-        refuse(asked, "with widths, whose curves are of rules", "closures", "width")
+        device, candidates = "auto", {"own": setup}
+        ruled = partial(_beside_own, setup, places, stepped.get("optimizer"))
     else:
-        refuse(asked, "without widths", "rules")
+        verifies = ("draws", "updates", "eta", "rule", "scheme", "alpha")
+        refuse(asked, "with transfer, which has none: it is for verify", *verifies)
+        selection = subject_of(selection, given).answer.selection
+        stack = one_part(selection)
+        if wide := widths is not None:
+            refuse(asked, "with widths, whose curves are of rules", "closures", "width")
+        else:
+            refuse(asked, "without widths", "rules")
+        if rivals:
+            refuse(asked, "with rivals, which are of one rule", "rules", "closures")
+        if batches is not None:
+            refuse(asked, "with batches, which are several", "batch")
+            dials = [{"B": n} for n in parse_widths(batches, 2, "batches", 1)]
+        few = depths is None and (wide or dials != [{}])
+        sizes = places_of(
+            wanted_depths([WIDE_LAYERS] if few else depths, stack), widths, stack=stack
+        )
+        places = tuple({**place, **more} for place in sizes for more in dials)
+        given |= {"width": places[-1]["d"]} if wide else {}
+        given |= {"batch": batch or places[0].get("B", 8), "seeds": seeds}
+        settings, work = settings_and_work(given)
+        work.setdefault("processes", None)  # the builder's models are trained on all cores
+        # a worker elsewhere has another folder
+        file = None if text is None else str(Path(text).absolute())
+        course = training.Course(selection.the_optimizer, settings, runs_of[0], file)
+        of["select"] = {k: v for k, v in selection.to_dict().items() if k != "closure"}
+        told, device = course.to_dict(), settings.device
+        if not rivals:
+            names, base = (rules, places[0]["d"]) if wide else (closures, None)
+            candidates = {**_candidates(selection, names, places, base, course)}
+        ruled = partial(_beside_built, selection, places, course)
     if rivals:
-        refuse(asked, "with rivals, which are of one rule", "rules", "closures")
-    sized = wide or batches is not None or lengths != [{}]
-    wanted = wanted_depths([WIDE_LAYERS] if sized and depths is None else depths, stack)
-    sizes = places_of(wanted, widths, stack=stack)
-    places = tuple({**place, **length} for place in sizes for length in lengths)
-    if batches is not None:
-        refuse(asked, "with batches, which are several", "batch")
-        several = parse_widths(batches, 2, "batches", 1)
-        places = tuple({**place, "B": size} for place in places for size in several)
-        batch = several[0]
-    widest = {"width": places[-1]["d"]} if wide else {}
-    settings, work = settings_and_work({"batch": batch or 8, "seeds": seeds, **given, **widest})
-    # a worker elsewhere has another folder
-    file = None if text is None else str(Path(text).absolute())
-    course = training.Course(selection.the_optimizer, settings, runs_of[0], file)
-    of["select"] = {k: v for k, v in selection.to_dict().items() if k != "closure"}
-    if rivals:
-        of["left_out"], beside = _beside_built(selection, places, course)
+        of["left_out"], beside = ruled()
         if plan:
             return runs.planned(beside, of["left_out"], places, rates, seeds)
         candidates = {RULE: beside.pop(RULE)}
-    else:
-        names, base = (rules, places[0]["d"]) if wide else (closures, None)
-        candidates = {**_candidates(selection, names, places, base, course)}
-    work.setdefault("processes", None)  # the builder's models are trained on all cores
-    return runs.transfer_of(
-        of, course.to_dict(), candidates, places, rates, settings.device, beside, **work
-    )
+    return runs.transfer_of(of, told, candidates, places, rates, device, beside, **work)
 
 
 # ---- the models of a rule ----
