@@ -31,14 +31,12 @@ FOLDERS: dict[str, tuple[Callable[[], Mapping[str, Any]], str]] = {
     "closures": (closures, "name condition summary source"),
     "assumptions": (assumptions, "name statement measurement source"),
     "claims": (lambda: runner().claims(), "name statement recorded source"),
-    "schemes": (schemes, "name equation alpha gains optimizer summary mind source"),
+    "schemes": (schemes, "name equation optimizer summary mind source"),
 }
 COMPUTED: dict[str, Callable[[Any], Any]] = {  # in place of an attribute of that name
     "scaled": lambda s: [m.name for m in s.scaled],
     "condition": lambda c: ", ".join(f"{left} = {right}" for left, right in c.conditions),
     "recorded": lambda c: c.standing,
-    "alpha": lambda s: [f"{p.part}: {p.alpha}" for p in s.parts],
-    "gains": lambda s: [f"{p.part} {m}: {g}" for p in s.parts for m, g in p.gains.items()],
 }
 KINDS = (*FOLDERS, "methods", "kinds")
 

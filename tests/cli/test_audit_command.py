@@ -68,7 +68,7 @@ def test_findings_fit_a_screen_and_a_page_is_written(cli, mine, tmp_path):
     assert 'model.get_parameter("0.down.weight").data *= 0.2' in first
 
 
-@pytest.mark.parametrize("given", ["faithful", "faulty", "shared"])
+@pytest.mark.parametrize("given", ["faulty", "shared"])
 def test_continuous_integration_gets_the_same_verdict(cli, mine, given):
     asked = "audit", f"{mine}:{given}", "--optimizer", "lamb"
     code = cli(*asked).code
@@ -78,7 +78,7 @@ def test_continuous_integration_gets_the_same_verdict(cli, mine, given):
     levels = [line.split()[0].strip(":") for line in github.out.splitlines()]
     names = {"system-out": "notice", "failure": "error", "error": "warning"}
     assert [names[outcome] for outcome in outcomes] == levels
-    assert levels[0] == {0: "notice", 1: "error", 3: "warning"}[code]
+    assert levels[0] == {1: "error", 3: "warning"}[code]
     if code == 1:  # the line of the model's own forward pass
         number = 1 + SOURCE.splitlines().index(
             "        return x + self.down(torch.relu(self.up(self.norm(x))))"

@@ -22,7 +22,7 @@ WORDS = {
     "measure": "{model} --depths 1,2 --update -eta*g",
     "report": f"{SELECT} -o {{page}}",
     "check": "cake-index-ranges",
-    "audit": "{model}",
+    "audit": "{model} --depth 2",
     "cache": "",
     "list": "optimizers",
 }
