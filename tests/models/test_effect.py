@@ -83,7 +83,7 @@ TIMES = st.lists(st.sampled_from((0.0, 0.5, 1.0, 2.0, 4.0)), min_size=DEPTH, max
 
 
 @settings(max_examples=1)
-@example(times=[1.0] * (DEPTH - 1) + [4.0])
+@example(times=[4.0] * DEPTH)
 @example(times=[0.0] * DEPTH)
 @given(TIMES.filter(lambda times: set(times) != {1.0}))
 def test_an_effect_is_that_of_a_real_step(times):
@@ -93,4 +93,4 @@ def test_an_effect_is_that_of_a_real_step(times):
             block.mlp.c_proj.weight.mul_(by)
     audit = dt.audit(wrong, X.double(), optimizer="adam")
     assert audit.verdict == "REFUTED"
-    assert audit.effect == pytest.approx(one_step(wrong) / one_step(right), rel=0.3)
+    assert audit.effect == pytest.approx(one_step(wrong) / one_step(right), rel=0.1)
