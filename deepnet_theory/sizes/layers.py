@@ -13,6 +13,8 @@ where another term of the stream's sum takes the lead. A sum over layers is the 
 
 .. math:: \sum_{k \le N^t} N^{e(k)} \sim N^{\max_{s \le t} (e(s) + s)}.
 
+A node has the largest term, since a parameter with several paths has a convex exponent at p ≥ −1.
+
 Source: derived here.
 """
 
@@ -185,7 +187,6 @@ class Layers:
                 return None
             gradient = response * self._power((0 if normed else self.nodes[-1][1]) - x)
             start = branch.law.initial(name, role, gains)
-            start = None if role in table.STARTS_AT_ZERO else start
             rate = branch.rates[role].put({"l": self._power(t)})
             change = self.law.stepped(gradient, start, rate)
             totals.append(t + (gradient * change).exponent(self.depth))

@@ -21,6 +21,7 @@ from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
     [
         ("(1 + 1/N)**200", 0),
         ("max(N, N + 1)*min(1/N, log(N))", 0),
+        ("max(-N, -1) + 2", 0),
         ("abs(N - N**2)**(1/3)", Fraction(2, 3)),
         ("N - N + 3", 0),
         ("log(N) - log(N) + N", 1),

@@ -103,6 +103,17 @@ def test_the_exponents_are_the_slopes_of_the_sums(a, b, p):
     assert [float(found.grown), float(found.first)] == pytest.approx(list(slopes), abs=0.05)
 
 
+def test_a_branch_behind_a_norm_forgets_the_stream_that_grows():
+    """Any matrix moves a normalised branch by 1, and the output by the sum of l^(-1/2)."""
+    (found,) = judge(made("x + norm(branch(x))", "1"), optimizer("adam")).parts
+    assert {m.total for m in found.moved} == {Fraction(1, 2)}
+
+
+def test_a_matrix_at_zero_passes_no_gradient_and_has_one():
+    moved = {m.name for m in trial("zero-outputs", "adam").moved}
+    assert {"output", "fc2"} <= moved and not {"query", "key", "value", "fc1"} & moved
+
+
 REFUSED = (
     (("alpha*x + branch(norm(x))", "2*N"), "explodes"),
     (("alpha*x + branch(norm(x))", "1 + 1/sqrt(N)"), "explodes"),
