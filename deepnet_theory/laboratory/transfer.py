@@ -299,19 +299,11 @@ PLAIN = "plain, α = β = 1"
 
 def plain(constants: Constants) -> Constants:
     """The rival: the same sizes and placement, α = β = 1 and no learning-rate multipliers."""
-    parts = tuple(
-        replace(
-            part,
-            multipliers={},
-            sublayers=tuple(
-                SublayerConstants(s.kind, 1.0, 1.0, parallel=s.parallel) for s in part.sublayers
-            ),
-        )
-        for part in constants.parts
+    bare = constants.mapped(
+        lambda _, __, s: SublayerConstants(s.kind, 1.0, 1.0, parallel=s.parallel),
+        **{"eta": 1.0, "form": "forward", "warning": "", "condition": "", **OF_A_BASE},
     )
-    return replace(
-        constants, eta=1.0, form="forward", warning="", condition="", **OF_A_BASE, parts=parts
-    )
+    return replace(bare, parts=tuple(replace(part, multipliers={}) for part in bare.parts))
 
 
 def causal(constants: Constants) -> Constants:

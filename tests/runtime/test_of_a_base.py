@@ -102,12 +102,8 @@ def test_without_the_rule_they_do():
     assert all(exponent > 0.8 for exponent in unmultiplied.values())
 
     def at_rate_one(c):
-        (part,) = c.parts
-        sublayers = tuple(
-            replace(s, parameters={n: replace(p, rate=1.0) for n, p in s.parameters.items()})
-            for s in part.sublayers
-        )
-        return replace(c, parts=(replace(part, sublayers=sublayers),))
+        inside = ((at, row) for at, row in c.rows.items() if at[1] is not None)
+        return c.with_rows({at: replace(row, rate=1.0) for at, row in inside})
 
     stepped = far(at_rate_one)
     assert all(stepped[role] > 0.8 for role in HIDDEN) and abs(stepped["head"]) < NEAR

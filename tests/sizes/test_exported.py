@@ -163,14 +163,16 @@ def test_a_scheme_is_exported_as_it_is_published_and_alike_for_a_decoder(name):
 def test_exported_constants_are_found_again():
     plain, based = (dt.export("adamw", 6, **SIZES, **base) for base in ({}, {"base": 48}))
     assert numbers(stepped_by(plain, "adamw", 48)) == numbers(based)
-    assert numbers(stepped_by(based, "adamw")) == numbers(based)
-    (part,) = plain.parts
-    rounded = replace(part.sublayers[0], alpha=part.sublayers[0].alpha * (1 + 1e-15))
-    another = replace(part, sublayers=(rounded, *part.sublayers[1:]))
-    assert numbers(stepped_by(replace(plain, parts=(another,)), "adamw", 48)) == numbers(based)
-    moved = replace(part, sublayers=tuple(replace(s, alpha=2 * s.alpha) for s in part.sublayers))
-    with pytest.raises(InputError, match="export them again with base=48"):
-        stepped_by(replace(plain, parts=(moved,)), "adamw", 48)
+    assert numbers(stepped_by(plain, "lamb", 48)) == numbers(stepped_by(based, "lamb"))
+
+    def times(alpha):
+        return plain.mapped(lambda *at: replace(at[-1], alpha=alpha * at[-1].alpha))
+
+    assert numbers(stepped_by(times(1 + 1e-15), "adamw", 48)) == numbers(based)
+    decays = {at: replace(row, weight_decay=2 * row.weight_decay) for at, row in plain.rows.items()}
+    for edited in (times(2), plain.with_rows(decays)):
+        with pytest.raises(InputError, match="export them again with base=48"):
+            stepped_by(edited, "adamw", 48)
 
 
 @pytest.mark.parametrize("form", ["forward", "weights"])
