@@ -414,6 +414,9 @@ class Constants(Displayed):
                 f"{SCHEMA!r}"
             )
         rest = {name: value for name, value in data.items() if name != "schema"}
+        sizes = rest.get("architecture")
+        if isinstance(sizes, dict) and sizes.get("residual_gain", "") is None:  # in older files
+            rest["architecture"] = {n: v for n, v in sizes.items() if n != "residual_gain"}
         made: Constants = read(cls, {"architecture": None, **rest}, "the constants")
         return made
 

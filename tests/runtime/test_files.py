@@ -60,6 +60,12 @@ def test_a_file_stands_for_its_constants(constants, tmp_path):
     assert load_constants(tmp_path / "c.json") == c
     for name in (tmp_path / "c.json", str(tmp_path / "c.json")):
         assert build(name).constants == c
+    older = c.to_dict()
+    older["architecture"] |= {"residual_gain": None}
+    assert Constants.from_dict(older) == c
+    older["architecture"] |= {"residual_gain": 0.5}
+    with pytest.raises(InputError, match="architecture has no 'residual_gain'"):
+        Constants.from_dict(older)
     with pytest.raises(InputError, match="cannot read"):
         build(tmp_path / "nowhere.json")
     for wrong in (c.to_dict(), 3, None):
