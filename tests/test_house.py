@@ -14,8 +14,8 @@ PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 119,
     "cli": 1980,
-    "definitions": 5230,
-    "laboratory": 4443,
+    "definitions": 5233,
+    "laboratory": 4435,
     "models": 5154,
     "processes": 495,
     "proof": 4021,
