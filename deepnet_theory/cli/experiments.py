@@ -229,7 +229,10 @@ def transfer(
     batch, and rates and decays take the factors of :func:`derive` across batch.
 
     With several ``steps`` each size is trained for each number T of them. How the best rate falls
-    with T depends on the loss and on the schedule: its exponent is measured, and no rule.
+    with T depends on the loss and on the schedule: its exponent is measured, and no rule. In a
+    closure ``signal`` is s, the power of T in the loss, also from losses at one constant rate. A
+    forecast is refused where s ≤ u is in the interval
+    (:func:`~deepnet_theory.laboratory.optimum.of_steps`).
 
     ``rivals`` are wrong rules made from the rule's own table, the same at the smallest size. They
     are trained near its best rate. SUPPORTED also needs a REFUTED rival and a power of 0.8.

@@ -223,6 +223,7 @@ class ClosureTransfer:
     cost: Estimate | None  # None where nothing was measured
     verdict: Verdict
     gap: Estimate | None = None  # of a wrong rule
+    signal: tuple[Exponent, ...] = ()  # s, the loss falls as T^-s in the number of steps T
 
     @property
     def exponent(self) -> Exponent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -230,6 +230,57 @@ def judged(
         gap = loss_above(rule[-1], base.best, deep, baseline)
         verdict = transfers(verdict, gap, of_a_factor(base))
     return exponents, cost, gap, verdict
+
+
+def of_steps(
+    curves: Sequence[Curve], exponents: Sequence[Exponent], is_constant: bool
+) -> Iterator[Exponent]:
+    r"""s - u by the best rates; and s by losses at one rate, where that ``is_constant`` in a run.
+
+    .. math:: L = L_\infty + A\,(\eta T)^{-s} + C\,\eta\,(\eta T)^{-u}, \qquad
+              \eta^* \propto T^{-(s - u)/(1 + s - u)}
+
+    At a constant rate u is 0, and the noise that is left is the same at every number of steps T: it
+    cancels in differences of losses. SUPPORTED where the interval is above 0; a best rate is
+    forecast where all are. Source: derived here.
+    """
+    for e in (e for e in exponents if e.variable == "T" and math.isfinite(e.high - e.low)):
+        s = [Interval(*(-c / (1 + c) if c > -1 else math.inf for c in (e.estimate, e.high, e.low)))]
+        held = {symbol: n for symbol, n in curves[-1].depth.items() if symbol != e.variable}
+        at = [c for c in curves if {**c.depth, **held} == c.depth]
+        middle = math.exp(float(np.mean(np.log([c.best for c in at]))))
+        if is_constant and len(at) >= FEWEST_RATES:
+            rates = set.intersection(*({*c.rates} for c in at))
+            middle = min(rates, key=lambda rate: abs(math.log(rate / middle)))
+            three, seeds = (at[0], at[len(at) // 2], at[-1]), range(len(at[0].values[0]))
+            s.append(t_interval([power_between(*three, middle, seed) for seed in seeds]))
+        told = "no forecast of a best rate: s ≤ u is in an interval"
+        if all(one.low > 0 for one in s):
+            times, low, high = (f"{4**c:.2f}" for c in (e.estimate, e.low, e.high))
+            told = f"here 4 times the steps take {times} times the rate ({low} to {high})"
+        yield _falling("s - u, by the best rates", s[0], told)
+        for one in s[1:]:
+            asks = f"asks for T^{-one.estimate / (1 + one.estimate):.3f}" if one.low > 0 else ""
+            asks = asks or "these losses do not fall to a limit as a power of T"
+            yield _falling(f"s, by the losses at the rate {middle:.3g}", one, asks)
+
+
+def _falling(share: str, s: Interval, because: str) -> Exponent:
+    """A power of T, judged: does the loss fall?"""
+    verdict = s.verdict(0.0, math.inf) if math.isfinite(s.low) else Verdict.UNDECIDED
+    return Exponent("T", share, *s.numbers, verdict=verdict, because=because)
+
+
+def power_between(first: Curve, middle: Curve, last: Curve, rate: float, seed: int) -> float:
+    """s of a seed's three losses that fall as T^-s towards a limit; NaN where they do not."""
+    losses = [c.values[c.rates.index(rate)][seed] for c in (first, middle, last)]
+    a, b = np.diff(np.log([c.depth["T"] for c in (first, middle, last)]))
+    s = np.linspace(-3, 3, 600)  # 0 is none of them
+    fallen = -np.diff(losses)
+    if not (fallen > 0).all():
+        return math.nan
+    ratios = np.log(np.expm1(a * s) / -np.expm1(-b * s))
+    return float(np.interp(math.log(fallen[0] / fallen[1]), ratios, s, math.nan, math.nan))
 
 
 def free_symbols(places: Sequence[Depth]) -> list[str]:

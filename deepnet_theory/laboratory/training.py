@@ -88,6 +88,7 @@ class Built:
     constants: Mapping[str, Constants]
     course: Course
     rho: str = ""
+    is_constant = True  # the learning rate, from the first step to the last
 
     @property
     def steps(self) -> int:
@@ -208,6 +209,11 @@ class Setup:
         steps = place.get("T", self.steps)
         known = self.factory.depends_on("transfer", self.dtype, steps, self.stepped)
         return None if known is None else (known, place, self.constants.get(depth_key(place)))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the learning rate is known to be: a run of your own may have a schedule."""
+        return self.stepped is not None
 
     def _trained(self, place: Depth, rate: float, seed: int, where: str) -> Ended:
         steps = place.get("T", self.steps)

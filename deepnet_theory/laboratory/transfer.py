@@ -43,6 +43,7 @@ from deepnet_theory.laboratory.optimum import (
     curve_of,
     expected_power,
     judged,
+    of_steps,
     wanted_rates,
     with_best,
 )
@@ -159,7 +160,8 @@ def transfer_of(
         curves = with_best(drawn, level)
         held_against = closures[0].curves if name in rivals else None
         exponents, cost, gap, verdict = judged(curves, level, held_against)
-        told = name, trainer.rho, tuple(curves), exponents, cost, verdict, gap
+        signal = tuple(of_steps(curves, exponents, trainer.is_constant))
+        told = name, trainer.rho, tuple(curves), exponents, cost, verdict, gap, signal
         closures.append(ClosureTransfer(*told))
     beside, power = closures[len(candidates) :], None
     verdict, because = closures[0].verdict, ""

@@ -75,7 +75,10 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
     return (
         doc.Document("Exponents", (judged(m.exponents),)),
         *(
-            doc.Document(f"Exponents, {c.closure}, ρ/η = {c.rho or '-'}", (judged(c.exponents),))
+            doc.Document(
+                f"Exponents, {c.closure}, ρ/η = {c.rho or '-'}",
+                (judged((*c.exponents, *c.signal)),),
+            )
             for c in m.closures
         ),
         *transfer(m, drawn),

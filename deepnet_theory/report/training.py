@@ -31,7 +31,9 @@ RIVALS = (
 )
 STEPPED = (
     "T is the number of steps. How the best rate falls with T is measured on this loss and "
-    "schedule, and is no rule."
+    "schedule, and is no rule. The signal's part of the loss falls as (ηT)^(-s), and the noise "
+    "that is left as η·(ηT)^(-u), u = 0 at a constant rate: together they ask for "
+    "T^(-(s - u)/(1 + s - u)). SUPPORTED there: s is above u."
 )
 COMMON = (
     "R is the summed weight, compared with the stream, of what the branches add to all tokens "
@@ -62,7 +64,7 @@ def _answer(closure: ClosureTransfer, unit: str) -> tuple[doc.Inline, ...]:
         rate = number(cost.at["rate"], ".3g")
         costs = f"the rate {rate}, best at {first}, costs {_added(cost)}{unit} at {last}"
         costs += ", compared with the best rate there" * ("T" in closure.curves[-1].depth)
-        scales = "; ".join((costs, scales))
+        scales = "; ".join((costs, scales, *(e.because for e in closure.signal[:1])))
     return f"{closure.closure}: {scales}: ", closure.verdict, "."
 
 
@@ -83,7 +85,7 @@ def transfer(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
         yield doc.Document("Wrong rules", (RIVALS, _rivals(m), left_out(m.of.get("left_out", ()))))
     if m.closures:
         level = () if m.baseline is None else (f"Baseline {number(m.baseline, '.3f')}.",)
-        steps = STEPPED * any("T" in c.curves[0].depth for c in m.closures)
+        steps = STEPPED * any(c.signal for c in m.closures)
         yield doc.Document("Best learning rates", (JUDGED, steps, *drawn, _rates(m), *level))
         for c in (*m.closures, *m.rivals):
             yield doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),))

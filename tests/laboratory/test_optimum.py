@@ -18,6 +18,7 @@ from deepnet_theory.laboratory.optimum import (
     geometric,
     judged,
     loss_above,
+    of_steps,
     transfers,
     with_best,
 )
@@ -141,6 +142,42 @@ def test_a_wrong_rule_is_judged_at_the_best_rate_of_the_model_that_it_shares_wit
     _, cost, gap, verdict = judged(wrong, FAILED, rule)
     assert gap.mean == pytest.approx(2.639 - 2.479) and cost.mean == pytest.approx(2.639 - 2.498)
     assert verdict is Verdict.REFUTED
+
+
+def over_steps(s, u=0.0, off=1.0):
+    """Curves of 2 + (ηT)^-s + η(ηT)^-u, for the second seed of ``off`` times the longest T."""
+    rates, found = [1e-3 * 2**i for i in range(12)], []
+    for steps in (100, 200, 1600):
+        last = off if steps == 1600 else 1.0
+        row = {
+            rate: [
+                Ended(2 + (rate * t) ** -s + rate * (rate * t) ** -u, None)
+                for t in (steps, steps * last)
+            ]
+            for rate in rates
+        }
+        found.append(curve_of({"N": 4, "T": steps}, row, rates, FAILED))
+    curves = with_best(found, FAILED)
+    exponents, cost, _, verdict = judged(curves, FAILED)
+    return exponents, cost, verdict, [*of_steps(curves, exponents, is_constant=True)]
+
+
+@given(st.floats(0.3, 1.2))
+def test_by_the_losses_at_one_rate_s_is_known_and_so_is_the_exponent_of_the_best(s):
+    (exponent,), cost, verdict, (of_best, of_losses) = over_steps(s)
+    assert of_losses.estimate == pytest.approx(s, abs=1e-3)
+    assert float(of_losses.because.split("^")[1]) == pytest.approx(-s / (1 + s), abs=1e-3)
+    assert exponent.estimate == pytest.approx(-s / (1 + s), abs=0.04)
+    assert cost.mean > 0 and verdict is Verdict.REFUTED
+    assert (of_best.verdict, of_losses.verdict) == (Verdict.SUPPORTED,) * 2
+
+
+def test_where_s_may_be_no_more_than_u_no_rate_is_forecast():
+    (exponent,), _, verdict, (of_best, _) = over_steps(0.4, 0.41, off=1.1)
+    assert exponent.estimate == pytest.approx(0, abs=0.02) and verdict is Verdict.SUPPORTED
+    assert of_best.low < 0 < of_best.high and "no forecast" in of_best.because
+    *_, (of_best, of_losses) = over_steps(0.4, 0.2, off=20.0)  # a loss that falls late and fast
+    assert of_losses.verdict is not Verdict.SUPPORTED and "no forecast" in of_best.because
 
 
 FLAT = best_exponent("N", PLACES, best(0.0))

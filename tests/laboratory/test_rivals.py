@@ -38,6 +38,7 @@ class Fake:
     noise: float = 0.01
     steps: int = 1
     rho: str = ""
+    is_constant = True
 
     def depends_on(self, place):
         return self if place["N"] > 2 else "the base"

@@ -190,9 +190,10 @@ def test_the_exponent_in_steps_is_that_of_the_exact_recursion(name):
     best = [exact_best(schedule, steps) for steps in RUNS]
     exact = np.polyfit(np.log(RUNS), np.log(best), 1)[0]
     found = transfer(noisy_quadratic(schedule), "1", f"{best[-1] / 4}:{best[0] * 3}", steps=RUNS)
-    (own,) = found.closures
+    (own,), (of_best,) = found.closures, found.closures[0].signal
     assert own.exponent.variable == "T" and found.settings["steps"] == [*RUNS]
     assert own.exponent.estimate == pytest.approx(exact, abs=0.03), best
+    assert of_best.low < -exact / (1 + exact) < of_best.high and "4 times" in of_best.because
     assert own.cost.mean > 0 and own.verdict is Verdict.REFUTED  # one rate is not for all T
 
 

@@ -137,7 +137,7 @@ def test_batches_are_trained_on_as_many_sequences_at_the_rates_of_the_batch():
 
 
 def test_over_numbers_of_steps_each_run_is_that_of_its_number():
-    """The same runs as one number alone, and an exponent in T."""
+    """The same runs as one number alone, an exponent in T, and s where there are three."""
     given = {**TINY, "closures": "complete", "cache": False}
     result = dt.transfer("adam", [2], RATES, steps="2,3,5", **given)
     data = json.loads(result.to_json())
@@ -146,6 +146,7 @@ def test_over_numbers_of_steps_each_run_is_that_of_its_number():
     assert [c["depth"]["T"] for c in own["curves"]] == [2, 3, 5]
     alone = dt.transfer("adam", [2], RATES, steps=3, **given).closures[0].curves[0]
     assert result.closures[0].curves[1].values == alone.values
+    assert {one["in"] for one in own["signal"]} <= {"T"}
 
 
 def test_among_the_rivals_over_batches_are_rates_without_the_factor():
