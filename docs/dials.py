@@ -21,10 +21,10 @@ from deepnet_theory.sizes.update import FULL, powers
 from deepnet_theory.sizes.width import (
     Scale,
     places,
+    role_table,
     row_of,
     rule_point,
     share,
-    width_table,
     written,
 )
 
@@ -206,7 +206,7 @@ def power(size: Monomial | None) -> str:
 def taken(across: str, role: str, alignment: str = FULL) -> Monomial:
     """The learning rate of a role under Adam, in powers of a shape."""
     selection = Selection(optimizer="adam", layer="attention,ffn-swiglu@2/8")
-    rate = width_table(selection, across, alignment).row(role).rate
+    rate = role_table(selection, across, alignment).row(role).rate
     assert rate is not None
     return rate
 
@@ -230,8 +230,8 @@ def factors() -> Iterator[str]:
         cells: dict[str, list[str]] = {}
         for name in names:
             selection = Selection(optimizer=name, layer="attention,ffn-swiglu@2/8")
-            of_batch = width_table(selection, "batch")
-            for row in width_table(selection, ",".join(grown), built=True).rows:
+            of_batch = role_table(selection, "batch")
+            for row in role_table(selection, ",".join(grown), built=True).rows:
                 if row.place.is_matrix and row.role != "tied-head" and row.rate is not None:
                     seen = scale.ratio(share(",".join(grown), row.place))
                     power = of_batch.row(row.role).rate.exponent("B")
@@ -251,7 +251,7 @@ def shapes() -> Iterator[str]:
     yield from (f"| across | role | initial size | {rates} | adam: ε |", "|---" * 8 + "|")
     for across in SHAPES:
         tables = [
-            width_table(Selection(optimizer=name, layer="attention,ffn-swiglu@2/8"), across).rows
+            role_table(Selection(optimizer=name, layer="attention,ffn-swiglu@2/8"), across).rows
             for name in SHOWN
         ]
         alike: dict[tuple[str, ...], list[str]] = {}
@@ -283,7 +283,7 @@ def larger() -> Iterator[str]:
     """The factors of a larger batch, which noise dominates, for the matrices of a layer."""
     yield FIRST + "|---" * 6 + "|"
     for name in TUNED:
-        row = width_table(Selection(optimizer=name, placement="pre-ln"), "batch").row("fc1")
+        row = role_table(Selection(optimizer=name, placement="pre-ln"), "batch").row("fc1")
         sizes = row.rate, row.decay, row.epsilon, row.memory, row.memory_rate
         cells = ("-" if s is None else f"× {s.at(B=LARGER):.3g}" for s in sizes)
         yield f"| {name} | {' | '.join(cells)} |"
@@ -294,7 +294,7 @@ def table(noise: str) -> Iterator[str]:
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in optimizers():
         selection = Selection(optimizer=name, placement="pre-ln")
-        row = width_table(selection, "batch", gradient_noise=noise).row("fc1")
+        row = role_table(selection, "batch", gradient_noise=noise).row("fc1")
         sizes = tuple(getattr(row, power) for power, _ in zip(POWERS, NAMES, strict=True))
         cells = ("-" if s is None else str(s).replace("**", "^") for s in sizes)
         alike.setdefault(tuple(cells), []).append(name)

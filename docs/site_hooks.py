@@ -34,7 +34,7 @@ from deepnet_theory.definitions.sublayer import norms
 from deepnet_theory.report.document import GREEK
 from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.sizes.answer import Answer, in_depth
-from deepnet_theory.sizes.width import texts, width_table
+from deepnet_theory.sizes.width import role_table, texts
 
 ROOT = Path(__file__).parents[1]
 # pages from elsewhere in the tree: a pattern of files, and their folder on the site
@@ -140,7 +140,7 @@ def _sentence(words: str) -> str:
 def widths(selection: Selection) -> list[dict[str, Any]]:
     """What depth and width together ask of each kind of matrix: roles that agree together."""
     roles: dict[tuple[str, ...], list[str]] = {}
-    for row in width_table(selection, "both").rows:
+    for row in role_table(selection, "both").rows:
         sizes = texts(row)
         if row.role.endswith(MATRICES) and row.role != "tied-head":
             key = tuple(str(sizes[size]) for size in ("init", "multiplier", "rate"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
-from deepnet_theory.sizes.width import WidthTable, width_table
+from deepnet_theory.sizes.width import RoleTable, role_table
 
 PAGE = Path(__file__).parent / "width.md"
 FULL, NONE = ALIGNMENTS
@@ -83,9 +83,9 @@ def page() -> str:
     return HEAD + "\n".join(lines)
 
 
-def _table(name: str, alignment: str) -> WidthTable | None:
+def _table(name: str, alignment: str) -> RoleTable | None:
     try:
-        return width_table(
+        return role_table(
             Selection(optimizer=name, placement="pre-ln", layer=LAYER), alignment=alignment
         )
     except Refusal:
@@ -101,7 +101,7 @@ def _rows(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str
     yield ""
 
 
-def _columns(tables: dict[str, WidthTable | None], *quantities: str) -> dict[tuple, list[str]]:
+def _columns(tables: dict[str, RoleTable | None], *quantities: str) -> dict[tuple, list[str]]:
     """The roles with equal entries under every optimizer, by these entries."""
     found: dict[tuple, list[str]] = {}
     for role in _roles(tables):
@@ -111,7 +111,7 @@ def _columns(tables: dict[str, WidthTable | None], *quantities: str) -> dict[tup
     return found
 
 
-def _roles(tables: dict[str, WidthTable | None]) -> list[str]:
+def _roles(tables: dict[str, RoleTable | None]) -> list[str]:
     rows = next(t for t in tables.values() if t is not None).rows
     return list(dict.fromkeys(row.role for row in rows if row.role != "key-bias"))
 
@@ -120,7 +120,7 @@ def _text(size: object) -> str:
     return "-" if size is None else str(size).replace("**", "^")
 
 
-def _rates(tables: dict[str, WidthTable | None], alignment: str) -> Iterator[str]:
+def _rates(tables: dict[str, RoleTable | None], alignment: str) -> Iterator[str]:
     columns = _columns(tables, "rate")
     yield f"Powers of d at {alignment.replace('none', 'no')} alignment:"
     yield ""
@@ -129,7 +129,7 @@ def _rates(tables: dict[str, WidthTable | None], alignment: str) -> Iterator[str
     yield from _rows(head, rows)
 
 
-def _beside(tables: dict[str, WidthTable | None]) -> Iterator[str]:
+def _beside(tables: dict[str, RoleTable | None]) -> Iterator[str]:
     columns = _columns(tables, "epsilon", "decay")
     head = ["optimizer", *(", ".join(roles) for roles in columns.values())]
     rows = ([name, *("; ".join(told[i]) for told in columns)] for i, name in enumerate(tables))

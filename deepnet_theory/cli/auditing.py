@@ -21,7 +21,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.report.tables import grown, standing
 from deepnet_theory.sizes import wanted as rules_of
 from deepnet_theory.sizes.exponents import judge as judge_scheme
-from deepnet_theory.sizes.width import width_table
+from deepnet_theory.sizes.width import role_table
 
 if TYPE_CHECKING:
     from torch import nn
@@ -122,6 +122,6 @@ def _noise(whole: Made, batch: float | None, under: str | None) -> Iterator[Esti
     if batch is None or not 0 < batch <= LARGEST:
         raise InputError(f"the batch {batch} is none: give the sequences of a step, as --batch 64")
     copy = on_text(replace(whole, module=deepcopy(whole.module)), 0)
-    rates = width_table(Selection(under), "batch").rows if under else ()
+    rates = role_table(Selection(under), "batch").rows if under else ()
     power = next((float(row.rate.exponent("B")) for row in rates if row.rate is not None), None)
     return at_batch(noise_of(copy, SEQUENCES), batch, power)

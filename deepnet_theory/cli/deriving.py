@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sympy import Expr
 
     from deepnet_theory.proof.derivation import Derivation
-    from deepnet_theory.proof.width import WidthDerivation
+    from deepnet_theory.proof.width import RoleDerivation
 
 
 DIMENSIONS = ("depth", *known.ACROSS, "batch", *known.SHAPES)
@@ -42,7 +42,7 @@ Noise = Annotated[str | None, Option("NAME", "In a batch: dominant or none", kno
 @overload
 def derive(
     selection: Selection | str | None = None, *, across: Literal["width", "both"], **given: Any
-) -> WidthDerivation: ...
+) -> RoleDerivation: ...
 @overload
 def derive(selection: Selection | str | None = None, **given: Any) -> Derivation: ...
 def derive(
@@ -58,7 +58,7 @@ def derive(
     base_width: Annotated[int | None, Option("D0", "Width of the tuned model")] = None,
     base_depth: Annotated[DepthLike | None, Option("N0[,M0]", "Layers of the tuned model")] = None,
     **select: Any,
-) -> Derivation | WidthDerivation:
+) -> Derivation | RoleDerivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
 
     .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
@@ -103,11 +103,11 @@ def derive(
     if asked == ["depth"]:
         proved = derived(Answer(selection))
         return proved.at(**values) if values else proved
-    from deepnet_theory.proof.width import WidthDerivation
-    from deepnet_theory.sizes.width import Scale, width_table
+    from deepnet_theory.proof.width import RoleDerivation
+    from deepnet_theory.sizes.width import Scale, role_table
 
     grown = [name for name in ("depth", "width", *shapes, "batch") if name in asked]
-    table = width_table(
+    table = role_table(
         selection,
         "both" if grown == ["depth", "width"] else ",".join(grown),
         alignment or known.ALIGNMENTS[0],
@@ -123,7 +123,7 @@ def derive(
         layers = [parse_depth(sizes[name], selection.the_stack) for name in needed[2:]]
         deep = {n: (layers[0][n], layers[1][n]) for n in (layers[0] if layers else ())}
         scale = Scale({"d": (sizes["width"], sizes["base_width"]), **deep})
-    return WidthDerivation(table, scale, tuple(values.items()), curve)
+    return RoleDerivation(table, scale, tuple(values.items()), curve)
 
 
 def _dimensions(across: str) -> list[str]:

@@ -57,8 +57,8 @@ def noise(is_matrix: bool) -> Array:
 @lru_cache(maxsize=1024)
 def sampled(
     update: Node, is_matrix: bool, at_zero: bool, spread: float, along: str
-) -> tuple[Array, Array, Array]:
-    """s, m and E‖u‖² of each replica, at noise that is ``spread`` times a mean gradient.
+) -> tuple[Array, Array]:
+    """s and m of each replica, at noise that is ``spread`` times a mean gradient.
 
     ``along`` "theta" adds a decay to the noise in place of a gradient.
     """
@@ -68,8 +68,8 @@ def sampled(
     toward = mean if along == "g" else theta
     g, theta = toward + spread * rms(toward) * xi, theta * (not at_zero)
     u = explicit.evaluated(update, g, theta, eta=1.0)
-    signal, square = -(u.mean(1) * toward), (u**2).mean(1)
-    return signal.sum((1, 2)), (square * curvature).sum((1, 2)), square.sum((1, 2))
+    signal, moment = -(u.mean(1) * toward), (u**2).mean(1) * curvature
+    return signal.sum((1, 2)), moment.sum((1, 2))
 
 
 @lru_cache(maxsize=64)
@@ -187,7 +187,7 @@ def numbers(row: ParameterRow, optimizer: Optimizer, noise: str) -> dict[str, Sh
     at = row.place
     if at.kind is Role.KEY_BIAS:
         return {"rate": exactly(ONE, WITHOUT), "refused": exactly(None, WITHOUT)}
-    update = explicit.update_of(optimizer, at_zero=at.starts_at_zero)
+    update = explicit.update_of(optimizer, at.starts_at_zero)
     of = OfRole(update, optimizer, at.is_matrix, at.starts_at_zero, noise == DOMINANT)
     return of.numbers()
 

@@ -104,7 +104,7 @@ def moves_zeros(update: Node) -> bool:
     return bool(np.any(np.isfinite(moved) & (moved != 0)))
 
 
-def update_of(optimizer: Optimizer, *, at_zero: bool = False) -> Node:
+def update_of(optimizer: Optimizer, at_zero: bool = False) -> Node:
     """The update that a parameter takes: above its floors, and a library's for what is 0."""
     root = optimizer.expression.root
     if not at_zero:

@@ -39,8 +39,8 @@ from deepnet_theory.sizes.width import (
     SHARED,
     SIZES,
     TIED,
+    RoleTable,
     Scale,
-    WidthTable,
     in_order,
     share,
     texts,
@@ -56,7 +56,7 @@ LEFT = exactly(ONE, "it is left alone")
 # ---- what explicit matrices show of a row ----
 
 
-def seen(table: WidthTable, row: ParameterRow, width: int, backward: float = 1.0) -> Seen:
+def seen(table: RoleTable, row: ParameterRow, width: int, backward: float = 1.0) -> Seen:
     """The sizes of a row at a width, where the gradient of its outputs has the size δ."""
     at, fixed = {**AT_ONE, table.symbol: width}, explicit.LOGITS
     inputs, outputs = (fixed if n == ONE else round(n.at(**at)) for n in row.place.shape)
@@ -66,11 +66,11 @@ def seen(table: WidthTable, row: ParameterRow, width: int, backward: float = 1.0
     full = table.selection.rank != LOW_RANK
     drawn = Drawn(inputs, outputs, c, start, backward, full, row.place.is_table)
     practice = table.selection.the_optimizer.practised.root
-    update = explicit.update_of(table.selection.the_optimizer, at_zero=row.place.starts_at_zero)
+    update = explicit.update_of(table.selection.the_optimizer, row.place.starts_at_zero)
     return explicit.see(update, practice, drawn, aligned=table.alignment == FULL)
 
 
-def slopes(table: WidthTable, row: ParameterRow, reader: ParameterRow) -> dict[str, Slope]:
+def slopes(table: RoleTable, row: ParameterRow, reader: ParameterRow) -> dict[str, Slope]:
     """The slopes of a row's sizes behind what reads its outputs, and sends δ back."""
 
     def back(width: int) -> float:
@@ -90,11 +90,9 @@ def slopes(table: WidthTable, row: ParameterRow, reader: ParameterRow) -> dict[s
 class OfRow:
     """What is shown of each number of a row."""
 
-    def __init__(self, table: WidthTable, row: ParameterRow) -> None:
+    def __init__(self, table: RoleTable, row: ParameterRow) -> None:
         self.table, self.row = table, row
-        self.update = explicit.update_of(
-            table.selection.the_optimizer, at_zero=row.place.starts_at_zero
-        )
+        self.update = explicit.update_of(table.selection.the_optimizer, row.place.starts_at_zero)
         alone = table.across in ("kv-heads", "vocab", "experts")  # what reads them is as it was
         self.head = head = row if alone else table.reader(row.place)
         if head.init is None and head.update and head.rate:  # after its first step
@@ -189,7 +187,7 @@ class OfRow:
         return Shown(None, "a law that is missing, which no matrix shows", row.refused)
 
 
-def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
+def row_facts(table: RoleTable, depth: Derivation | None) -> Iterator[Fact]:
     """A fact for each number of each row: the product of what its dimensions show.
 
     A product has none where one of its factors has none.
@@ -231,7 +229,7 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             yield fact(f"{of}/starved", _text(printed.starved), starved)
 
 
-def numbers(of: WidthTable, row: ParameterRow) -> dict[str, Shown]:
+def numbers(of: RoleTable, row: ParameterRow) -> dict[str, Shown]:
     """What is shown of a row in one dimension, which leaves its other numbers alone."""
     if of.across == "batch":
         shown = batch.numbers(row, of.selection.the_optimizer, of.gradient_noise)
@@ -249,7 +247,7 @@ def of_share(row: ParameterRow, seen: Monomial) -> ParameterRow:
     return replace(row, **shared)
 
 
-def of_dimension(table: WidthTable, name: str) -> WidthTable:
+def of_dimension(table: RoleTable, name: str) -> RoleTable:
     """The roles that grow in a dimension, with their shapes and the powers of its own symbols."""
     rows = {row.place.known: row for row in table.rows}
     of = {"d": "width", "B": "batch", **{x: shape for shape, x in SHAPES.items()}}
@@ -266,7 +264,7 @@ def of_dimension(table: WidthTable, name: str) -> WidthTable:
     return replace(table, across=name, rows=tuple(map(own, places)))
 
 
-def in_depth(table: WidthTable, depth: Derivation) -> Iterator[tuple[Known, dict[str, Shown]]]:
+def in_depth(table: RoleTable, depth: Derivation) -> Iterator[tuple[Known, dict[str, Shown]]]:
     """What the rule in depth multiplies each role's numbers by; it has facts of its own."""
     eta, known = parse(depth.rule.eta), {row.place.known: row for row in depth.parameters}
     moved = in_weights(table.selection) if table.form != FORWARD else {}
@@ -293,13 +291,13 @@ def _text(size: Monomial | None) -> str | None:
 
 
 @dataclass(frozen=True, repr=False)
-class WidthDerivation(Displayed):
+class RoleDerivation(Displayed):
     """A table in width with its facts, and with the derivation in depth where it has one.
 
     ``scale`` says where numbers are printed, and which model they are multiples of.
     """
 
-    table: WidthTable
+    table: RoleTable
     scale: Scale | None = None
     layers: tuple[tuple[str, int], ...] = ()
     curved: bool = False

@@ -25,7 +25,7 @@ SHOWN = {
     "Judgement": "tables.scheme",
     "Plan": "training.plan",
     "Result": "experiment.document",
-    "WidthDerivation": "tables.roles",
+    "RoleDerivation": "tables.roles",
 }
 
 

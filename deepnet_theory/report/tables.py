@@ -14,7 +14,7 @@ from deepnet_theory.sizes.width import in_order, written
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.scheme import Scheme
-    from deepnet_theory.proof.width import WidthDerivation
+    from deepnet_theory.proof.width import RoleDerivation
     from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.exponents import Judgement
     from deepnet_theory.sizes.layers import Layers
@@ -132,7 +132,7 @@ IN_BATCH = {
 }
 
 
-def roles(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
+def roles(derivation: RoleDerivation, proof: bool = True) -> doc.Document:
     """The table, its numbers and conventions; with the ``proof`` sizes and every step too."""
     table, depth = derivation.table, derivation.depth
     coupled = _refused((r.coupled_refused, r.role) for r in table.rows)
@@ -156,7 +156,7 @@ def roles(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
     return doc.Document(f"{title(table.selection)} across {dimensions}", body)
 
 
-def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
+def _answer(derivation: RoleDerivation) -> Iterator[doc.Block]:
     table = derivation.table
     kept = [row for row in table.rows if row.refused is None]
     symbols = {"width": "d", "depth": "N and M", **SHAPES, "batch": "the batch size B"}
@@ -213,7 +213,7 @@ def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | 
 CURVE = "The best rate of one update: the line by its law, the points by normal draws."
 
 
-def _curve(derivation: WidthDerivation) -> doc.Body:
+def _curve(derivation: RoleDerivation) -> doc.Body:
     """The curve between the regimes beside normal draws; nothing where no curve was asked for."""
     curve, of = derivation.curve, derivation.premise
     found = [f.found for f in derivation.measured if f.of.endswith("/batch/curve")]

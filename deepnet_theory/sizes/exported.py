@@ -59,11 +59,11 @@ from deepnet_theory.sizes.width import (
     product,
     require_multipliers,
     require_one_rate,
+    role_table,
     row_of,
     rule_point,
     scores,
     share,
-    width_table,
 )
 
 LONGER = Monomial.of("T")  # times the updates, at a rate that stays
@@ -288,7 +288,7 @@ def on_base(
             "the form 'weights' leaves out; keep the head size, or take the form 'forward'"
         )
     if shapes := ",".join(smaller.shape):
-        others = width_table(selection, shapes, alignment, c.form, built=True).rows
+        others = role_table(selection, shapes, alignment, c.form, built=True).rows
         known = {row.place.known: row for row in others}
         pairs = ((at, row, known.get(row.place.known)) for at, row in rows.items())
         rows = {at: product(row, other) if other else row for at, row, other in pairs}
@@ -461,7 +461,7 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
         return c
     table = tuple(ParameterRow(place, None) for place in places(selection))
     if budget.times != 1 or scale:
-        table = width_table(selection, "batch").rows
+        table = role_table(selection, "batch").rows
     _require_laws(table, c.architecture, stepped)
     roles = {row.role: row for row in reversed(table)}
     outer = {name: roles[role] for name, role in _OUTER.items() if role in roles}
@@ -484,7 +484,7 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
 
 def with_averages(selection: Selection) -> Monomial:
     """What the rate takes besides, in powers of B, where 1 - β takes its own: 1 under Adam."""
-    row = width_table(selection, "batch").row("query")
+    row = role_table(selection, "batch").row("query")
     return (row.memory_rate or ONE) / (row.rate or ONE) if row.memory else ONE
 
 

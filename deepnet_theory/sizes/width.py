@@ -211,7 +211,7 @@ _PREMISES = {
 
 
 @dataclass(frozen=True)
-class WidthTable:
+class RoleTable:
     """The rows of a selection in what grows, and how they came about.
 
     ``across`` is "width", "both" where the rows carry the depth's rule too, "batch", another shape
@@ -246,7 +246,7 @@ class WidthTable:
         return not {*self.dimensions} <= {"depth", "batch"}
 
     @cached_property
-    def batch(self) -> WidthTable | None:
+    def batch(self) -> RoleTable | None:
         """Its table in the batch alone, if it has one."""
         if "batch" not in self.dimensions:
             return None
@@ -449,14 +449,14 @@ def _tied(
     return replace(embedding, place=place, multiplier=c)
 
 
-def width_table(
+def role_table(
     selection: Selection,
     across: str = "width",
     alignment: str = FULL,
     form: str = FORWARD,
     built: bool = False,
     gradient_noise: str = DOMINANT,
-) -> WidthTable:
+) -> RoleTable:
     """The table of a selection in width, in width and depth ("both"), in another shape or a list.
 
     Of several dimensions each role has the product of its rows. With the rank of an adapter the
@@ -472,7 +472,7 @@ def width_table(
     ):
         if value not in valid:
             raise unknown(what, value, valid)
-    table = WidthTable(selection, across, alignment, form, (), gradient_noise)
+    table = RoleTable(selection, across, alignment, form, (), gradient_noise)
     rows = dict[Known, ParameterRow]()
     for dimension in in_order(table.dimensions):
         names = POWERS if dimension == "batch" else NUMBERS
@@ -489,7 +489,7 @@ def in_order(dimensions: tuple[str, ...]) -> list[str]:
     return sorted(dimensions, key=lambda name: {"depth": 1, "batch": 2}.get(name, 0))
 
 
-def _rows(table: WidthTable, across: str, built: bool) -> Iterator[ParameterRow]:
+def _rows(table: RoleTable, across: str, built: bool) -> Iterator[ParameterRow]:
     """The rows of one dimension, in powers of its own symbol."""
     selection, alignment, form = table.selection, table.alignment, table.form
     if across == "depth":
@@ -594,7 +594,7 @@ class Scale:
 # ---- what the conditions force ----
 
 
-def _forced(table: WidthTable) -> Iterator[str]:
+def _forced(table: RoleTable) -> Iterator[str]:
     """Every product that is the same in all gauges, W = c*W' in any role; equal ones together."""
     roles = {p.role: p for p in places(table.selection)}
     point = rule_point(roles, table.alignment, table.form)

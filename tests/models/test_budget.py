@@ -21,7 +21,7 @@ from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.runtime import build
 from deepnet_theory.runtime.building import schema
-from deepnet_theory.sizes.width import width_table
+from deepnet_theory.sizes.width import role_table
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::deepnet_theory.definitions.outcome.UnstableWarning"
@@ -85,7 +85,7 @@ def test_every_parameter_steps_at_its_power_and_decays_alike_over_the_run(
     longer = numbers(
         export(optimizer, placement, batch=32, base_batch=4, horizon=500, base_horizon=1000)
     )
-    epsilon = width_table(dt.Selection(optimizer=optimizer), "batch").row("fc1").epsilon
+    epsilon = role_table(dt.Selection(optimizer=optimizer), "batch").row("fc1").epsilon
     for name, (rate, eps, decay, _) in plain.items():
         assert found[name][0] / rate == pytest.approx(8**power)
         assert longer[name][0] == found[name][0]  # steps leave the rate alone

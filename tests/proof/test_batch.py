@@ -16,7 +16,7 @@ from deepnet_theory.sizes import batch as table_room
 from deepnet_theory.sizes import descent as descent_room
 from deepnet_theory.sizes.batch import POWERS, B
 from deepnet_theory.sizes.monomial import ONE
-from deepnet_theory.sizes.width import width_table
+from deepnet_theory.sizes.width import role_table
 
 EIGHTH = B ** Fraction(1, 8)
 UPDATES = (
@@ -117,7 +117,7 @@ def test_the_json_has_what_programs_read():
 )
 def test_the_library_moves_as_far_over_the_same_samples(name, made):
     """Where 1 − β takes its factor, and the rate the one beside it, whatever the batch."""
-    row = width_table(Selection(optimizer=name), "batch").row("fc1")
+    row = role_table(Selection(optimizer=name), "batch").row("fc1")
     samples = 0.02 + torch.randn(2000, 64, generator=torch.Generator().manual_seed(0))
     moved = []
     for batch in (1, 8):

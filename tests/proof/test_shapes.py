@@ -11,7 +11,7 @@ from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.sizes.batch import POWERS
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.width import NUMBERS, width_table
+from deepnet_theory.sizes.width import NUMBERS, role_table
 
 MIXTURE = "attention,ffn-swiglu@2/8"
 EIGHTH = Fraction(1, 8)
@@ -164,6 +164,6 @@ def test_an_expert_sees_its_share_of_a_noisy_batch(optimizer, power):
 
 
 def test_the_numbers_of_two_widths_leave_the_table_as_it_is():
-    table = width_table(derive("adam").selection)
+    table = role_table(derive("adam").selection)
     assert derive("adam", width=64, base_width=32, across="width").table.rows == table.rows
-    assert width_table(derive("adam").selection, "ffn").forced == ()
+    assert role_table(derive("adam").selection, "ffn").forced == ()

@@ -130,8 +130,8 @@ def test_every_kind_that_is_shown_has_its_functions():
     ("optimizer", "more", "said"),
     [
         ("lamb", {}, "<Derivation of post-ln encoder under lamb: "),
-        ("adam", {"across": "batch"}, "<WidthDerivation of post-ln encoder under adam across b"),
-        ("adam", {"across": "width"}, "<WidthDerivation of post-ln encoder under adam across w"),
+        ("adam", {"across": "batch"}, "<RoleDerivation of post-ln encoder under adam across b"),
+        ("adam", {"across": "width"}, "<RoleDerivation of post-ln encoder under adam across w"),
     ],
 )
 def test_a_derivation_is_shown_in_one_line(optimizer, more, said):

@@ -14,13 +14,13 @@ from deepnet_theory.proof.explicit import evaluated, unit_pair
 from deepnet_theory.sizes.batch import NO_NOISE, B
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.update import law
-from deepnet_theory.sizes.width import width_table
+from deepnet_theory.sizes.width import role_table
 
 HALF = Fraction(1, 2)
 
 
 def row(update, role="fc1", **given):
-    return width_table(Selection(update=update), "batch", **given).row(role)
+    return role_table(Selection(update=update), "batch", **given).row(role)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def row(update, role="fc1", **given):
     ],
 )
 def test_published_rules_come_out(name, rate, decay, epsilon):
-    for one in width_table(Selection(optimizer=name), "batch").rows:
+    for one in role_table(Selection(optimizer=name), "batch").rows:
         if one.place.is_matrix:
             assert (one.rate, one.decay, one.epsilon) == (rate, decay, epsilon), one.role
 
@@ -54,8 +54,8 @@ def test_the_degree_decides(power, of_norm):
 def test_the_degree_is_that_of_the_depth(name):
     selection = Selection(optimizer=name)
     p = law(selection.the_optimizer).p
-    assert width_table(selection, "batch").row("query").rate == B ** ((1 + p) / 2)
-    still = width_table(selection, "batch", gradient_noise=NO_NOISE)
+    assert role_table(selection, "batch").row("query").rate == B ** ((1 + p) / 2)
+    still = role_table(selection, "batch", gradient_noise=NO_NOISE)
     assert {r.rate for r in still.rows if not r.refused} == {ONE}  # stability binds
     assert still.row("query").decay == B
 
@@ -69,7 +69,7 @@ def test_the_degree_is_that_of_the_depth(name):
     ],
 )  # fmt: skip
 def test_the_rate_where_memory_spans_as_many_samples(name, rate):
-    row = width_table(Selection(optimizer=name), "batch").row("fc1")
+    row = role_table(Selection(optimizer=name), "batch").row("fc1")
     assert (row.memory, row.memory_rate) == (B if rate else None, rate)
 
 
@@ -83,14 +83,14 @@ def test_an_average_of_one_gradient_gives_the_first_step(name):
 
 
 def test_a_role_that_starts_at_zero_takes_the_library_s_own_step():
-    lars = width_table(Selection(optimizer="lars"), "batch")
+    lars = role_table(Selection(optimizer="lars"), "batch")
     assert (lars.row("fc1").rate, lars.row("fc1-bias").rate) == (B**HALF, B)
     assert "0 where theta is 0" in row("-eta*norm(theta)*sign(g)", "fc1-bias").refused
     assert lars.row("key-bias").rate == ONE
 
 
 def test_experts_and_their_router_have_rows():
-    table = width_table(Selection(optimizer="adam", layer="attention,ffn@2/8"), "batch")
+    table = role_table(Selection(optimizer="adam", layer="attention,ffn@2/8"), "batch")
     assert table.row("router").rate == table.row("fc1").rate
 
 
@@ -177,5 +177,5 @@ def test_the_rate_that_gains_most_on_a_noisy_quadratic_has_the_derived_power(upd
         u = eval(update, {**NUMBERS, "g": FAINT * mean + noise, "theta": theta})
         rates.append((u * mean).mean() / (abs(curvature) * u**2).mean())
     power = np.log(rates[1] / rates[0]) / np.log(BATCHES[1] / BATCHES[0])
-    derived = width_table(Selection(update=f"-eta*({update})"), "batch").row("fc1").rate
+    derived = role_table(Selection(update=f"-eta*({update})"), "batch").row("fc1").rate
     assert power == pytest.approx(float(derived.exponent("B")), abs=0.04), update

@@ -16,7 +16,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayers
 from deepnet_theory.sizes.exported import stepped_by
 from deepnet_theory.sizes.monomial import ONE
-from deepnet_theory.sizes.width import Scale, width_table
+from deepnet_theory.sizes.width import Scale, role_table
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::deepnet_theory.definitions.outcome.UnstableWarning"
@@ -46,7 +46,7 @@ def test_each_number_is_that_of_the_table(select, form, alignment):
     base = dict.fromkeys(depth, 2)
     c = dt.export(selection, depth, base=(32, base), form=form, alignment=alignment, **SIZES)
     shallow = dt.export(selection, base, form=form, **SIZES)
-    table = width_table(selection, "both", alignment, form)
+    table = role_table(selection, "both", alignment, form)
     scale = Scale({"d": (96, 32), **dict.fromkeys(depth, (6, 2))})
     compared = 0
     for row in table.rows:
@@ -250,7 +250,7 @@ def test_twice_a_shape_changes_what_the_table_says_and_nothing_else(optimizer, s
     found = ratios(*in_shape(optimizer, alignment, **{shape: own // 2}))
     select = Selection(optimizer=optimizer, layer=SHAPED["layer"], placement="pre-ln")
     scale, asked = Scale({"d": (1, 1)}, {shape: 2.0}), {}
-    for row in width_table(select, shape, alignment).rows:
+    for row in role_table(select, shape, alignment).rows:
         decay = row.coupled_decay if optimizer in COUPLED else row.decay
         sizes = row.rate, row.epsilon, decay if row.place.is_matrix else None
         asked[row.place.parameter] = tuple(scale.ratio(size or ONE) for size in sizes)

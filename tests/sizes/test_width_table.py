@@ -18,7 +18,7 @@ from deepnet_theory.models.step import update as on_tensors
 from deepnet_theory.proof.explicit import evaluated
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
-from deepnet_theory.sizes.width import WidthTable, scores, width_table
+from deepnet_theory.sizes.width import RoleTable, role_table, scores
 
 OWN = (
     "-eta*sign(g)*abs(g)**(1/2)",
@@ -40,8 +40,8 @@ selections = st.builds(
 plain = pytest.mark.parametrize("name", ("sgd", "adam", "lamb", "muon"))
 
 
-def table(update: str, **settings: str) -> WidthTable:
-    return width_table(Selection(update=update, placement="pre-ln"), form="weights", **settings)
+def table(update: str, **settings: str) -> RoleTable:
+    return role_table(Selection(update=update, placement="pre-ln"), form="weights", **settings)
 
 
 @settings(max_examples=20)
@@ -49,7 +49,7 @@ def table(update: str, **settings: str) -> WidthTable:
 def test_one_update_moves_the_logits_by_one_through_every_role_in_either_form(
     selection: Selection, alignment: str
 ) -> None:
-    tables = {form: width_table(selection, alignment=alignment, form=form) for form in FORMS}
+    tables = {form: role_table(selection, alignment=alignment, form=form) for form in FORMS}
     for of in tables.values():
         for row in of.rows:
             if row.action is not None and row.rate is not None:
@@ -59,7 +59,7 @@ def test_one_update_moves_the_logits_by_one_through_every_role_in_either_form(
     two_forms_are_one_model(selection, *(of.row("head") for of in tables.values()))
 
 
-def aligned_updates_change_the_loss_by_one(of: WidthTable) -> None:
+def aligned_updates_change_the_loss_by_one(of: RoleTable) -> None:
     for row in of.rows:
         if row.rate is None or row.gradient is None or row.role == "tied-head":
             continue
@@ -97,17 +97,17 @@ def test_a_role_is_refused_by_itself(update: str, roles: tuple[str, ...], says: 
 
 def test_a_tied_head_asks_for_one_rate() -> None:
     for name in ("sgd", "adam", "lamb", "muon-plain", "muon"):
-        of = width_table(Selection(optimizer=name))
+        of = role_table(Selection(optimizer=name))
         assert of.row("tied-head").rate == of.row("token-embedding").rate
         assert of.row("tied-head").multiplier == D**-1
     walk = Selection(update="-eta*theta*sign(g)")  # as the head
-    refused = width_table(walk).row("tied-head").refused
+    refused = role_table(walk).row("tied-head").refused
     assert "two rates of one matrix" in (refused or "")
 
 
 def test_what_is_forced_has_one_value_in_every_gauge() -> None:
     selection = Selection(optimizer="adam", placement="pre-ln")
-    forward, weights = (width_table(selection, form=form).forced for form in FORMS)
+    forward, weights = (role_table(selection, form=form).forced for form in FORMS)
     assert set(forward) == set(weights)
     assert any(line.startswith("rate*multiplier = 1/d for query") for line in forward)
     assert not any(line.startswith("rate = ") for line in forward)
@@ -116,7 +116,7 @@ def test_what_is_forced_has_one_value_in_every_gauge() -> None:
 @pytest.mark.parametrize(("alignment", "power"), [("full", -1), ("none", Fraction(-1, 2))])
 def test_a_move_of_queries_by_one_moves_the_scores_by_one(alignment, power):
     assert scores(alignment) == Monomial.of("k") ** power
-    of = width_table(Selection(optimizer="adam"), alignment=alignment)
+    of = role_table(Selection(optimizer="adam"), alignment=alignment)
     assert f"multiplier of the scores = {scores(alignment)} for heads of k entries" in of.forced
 
 
@@ -129,7 +129,7 @@ MOONLIGHT = "-eta*sqrt(max(rows(theta), columns(theta)))*polar(g)"
 
 def few_and_many(update):
     """The table in width where a batch has fewer tokens than the width, and at full rank."""
-    return (width_table(Selection(update=update, rank=rank)) for rank in ("low", "full"))
+    return (role_table(Selection(update=update, rank=rank)) for rank in ("low", "full"))
 
 
 @pytest.mark.parametrize(("update", "low"), [(MUON, "1/d"), (MOONLIGHT, "d**(-1/2)")])
