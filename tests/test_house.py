@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4494,
     "models": 5154,
     "processes": 495,
-    "proof": 4021,
+    "proof": 4019,
     "report": 2176,
     "runtime": 964,
     "sizes": 5014,
