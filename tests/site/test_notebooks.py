@@ -47,32 +47,27 @@ def test_committed_outputs_are_clean(path):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_they_import_the_package_and_end_in_asserts(path):
+def test_it_imports_what_is_there_has_no_mathematics_of_its_own_and_ends_in_asserts(
+    path, monkeypatch
+):
+    """A name that has moved is seen here, and not after the minutes of a notebook's trainings."""
+    monkeypatch.syspath_prepend(FOLDER)
     cells = code_of(read(path))
-    tree = ast.parse("\n".join(cells))
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse("\n".join(cells))):
         names = []
         if isinstance(node, ast.Import):
             names = [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        assert {n.split(".")[0] for n in names} <= ALLOWED
-        if isinstance(node, ast.FunctionDef):  # it may lay out a table
-            sums = [n for n in ast.walk(node) if isinstance(n, ast.BinOp | ast.AugAssign)]
-            assert not sums, "mathematics belongs in the package"
-    assert any(isinstance(node, ast.Assert) for node in ast.parse(cells[-1]).body)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_what_it_imports_is_there(path, monkeypatch):
-    """A name that has moved is seen here, and not after the minutes of a notebook's trainings."""
-    monkeypatch.syspath_prepend(FOLDER)
-    for node in ast.walk(ast.parse("\n".join(code_of(read(path))))):
-        if isinstance(node, ast.ImportFrom):
+            names = [node.module]
             module = importlib.import_module(node.module)
             assert [a.name for a in node.names if not hasattr(module, a.name)] == []
         elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "dt":
             assert hasattr(deepnet_theory, node.attr)
+        elif isinstance(node, ast.FunctionDef):  # it may lay out a table
+            sums = [n for n in ast.walk(node) if isinstance(n, ast.BinOp | ast.AugAssign)]
+            assert not sums, "mathematics belongs in the package"
+        assert {n.split(".")[0] for n in names} <= ALLOWED
+    assert any(isinstance(node, ast.Assert) for node in ast.parse(cells[-1]).body)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)

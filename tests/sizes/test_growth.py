@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 import sympy as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
@@ -46,6 +46,7 @@ _TREES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(_TREES)
 def test_the_exponent_is_what_remains_at_great_depth(text):
     try:
@@ -58,6 +59,7 @@ def test_the_exponent_is_what_remains_at_great_depth(text):
         assert float(mp.log(value) / mp.log(depth)) == pytest.approx(float(found), abs=1e-6)
 
 
+@settings(max_examples=40)
 @given(_TREES, _TREES)
 def test_what_cancels_is_refused_and_what_does_not_has_the_larger_exponent(one, other):
     """Of a sum the larger term decides; of a difference too, or nothing does."""
@@ -127,6 +129,7 @@ monomials = st.dictionaries(st.sampled_from(["2", "3", "N", "M"]), rationals).ma
 )
 
 
+@settings(max_examples=40)
 @given(monomials, monomials, rationals)
 def test_the_algebra_is_that_of_the_values_and_text_reads_back(a, b, power):
     depths = {"N": 5.0, "M": 11.0}
