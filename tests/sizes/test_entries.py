@@ -23,10 +23,8 @@ from deepnet_theory.sizes.update import (
     PARAMETER,
     RANK,
     ROWS,
-    Fold,
     UpdateSize,
     counts,
-    epsilon,
     step,
 )
 
@@ -132,14 +130,6 @@ def test_the_fold_is_what_matrices_show(
     assert measured(update, ROLES[role]) == pytest.approx(law(update, ROLES[role]), abs=NEAR)
 
 
-@pytest.mark.parametrize("update", ["g", "sign(g)", "polar(g)", "abs(theta)*sign(g)"])
-@pytest.mark.parametrize("role", ROLES)
-def test_other_inputs_add_as_a_random_walk(update: str, role: str) -> None:
-    sizes = ROLES[role]
-    seen = measured(update, sizes, aligned=False)
-    assert seen == pytest.approx(law(update, sizes, "none"), abs=NEAR)
-
-
 def test_the_first_step_of_shampoo_is_the_polar_factor() -> None:
     g = np.random.default_rng(0).normal(size=(5, 3))
 
@@ -183,7 +173,7 @@ def test_any_product_is_what_matrices_show_or_is_refused(
     assert measured(update, ROLES[role], aligned=aligned) == pytest.approx(own, abs=0.2)
 
 
-# ---- zeros, floors, epsilon, refusals ----
+# ---- zeros, floors, refusals ----
 
 
 def test_a_parameter_of_zeros() -> None:
@@ -195,20 +185,6 @@ def test_a_parameter_of_zeros() -> None:
     assert step(optimizers()["lamb"], bias).entry == ONE  # as its library has it
     floored = step(custom_optimizer("-eta*max(1/1000, rms(theta))*g"), bias)
     assert floored.entry == Monomial.of(GRADIENT)  # numbers are left out
-
-
-@pytest.mark.parametrize("name", ["adam", "lamb", "muon", "rmsprop"])
-@pytest.mark.parametrize("role", ROLES)
-def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
-    of, sizes = optimizers()[name], ROLES[role]
-    seen = {}
-    for d in WIDTHS:
-        at = {name: size.at(d=d) for name, size in sizes.items()}
-        practised = of.practised.root
-        seen[d] = see(of.expression.root, practised, drawn_at(at), aligned=True).epsilon
-    size = epsilon(of, Fold(sizes))
-    assert size is not None
-    assert slope(seen) == pytest.approx(float(size.exponent("d")), abs=NEAR)
 
 
 @pytest.mark.parametrize(
