@@ -261,7 +261,7 @@ def parts(layers: int, times: int) -> list[str]:
         "making and drawing the stacks": lambda: Trial(trial.case),
         "of it normal numbers": lambda: buffer.normal_(generator=generator),
         numpy: lambda: numpys.standard_normal(out=array, dtype=np.float32),
-        "a forward pass, of two": forward,
+        "a forward pass": forward,
         "forward and backward pass": lambda: backward_of(False),
         "the same, with the step": lambda: backward_of(True),
         "the floor": lambda: floor(layers),
@@ -313,8 +313,8 @@ def main() -> None:
         "above 1 means that the laboratory is faster. Times are seconds of CPU time.", "",
         f"Set-up: width 64, 8 seeds, 32 tokens, Adam; medians of {asked.times}, interleaved; "
         f"{platform.machine()}, {os.cpu_count()} cores under a load of {load:.0f}, 1 thread, torch "
-        f"{torch.__version__}. The laboratory's time includes a ninth stack, which measures "
-        f"linearity. Made by `python benchmarks/laboratory.py {' '.join(sys.argv[1:])}`.", "",
+        f"{torch.__version__}. Made by `python benchmarks/laboratory.py "
+        f"{' '.join(sys.argv[1:])}`.", "",
         "| layers | laboratory (s) | plain loop (s) | loop / laboratory | floor (s) "
         "| laboratory / floor | mup (s) | mup / laboratory |",
         "|---|---|---|---|---|---|---|---|",
