@@ -240,15 +240,12 @@ class Batch:
     inputs: tuple[Tensor, ...]
     targets: Tensor
 
-    def of_seeds(self, seeds: list[int]) -> Batch:
-        return Batch(tuple(x[seeds] for x in self.inputs), self.targets[seeds])
-
     @staticmethod
-    def joined(several: Sequence[Batch]) -> Batch:
-        """The seeds of several batches, one after another."""
-        inputs = zip(*(one.inputs for one in several), strict=True)
-        targets = torch.cat([one.targets for one in several])
-        return Batch(tuple(torch.cat(xs) for xs in inputs), targets)
+    def joined(several: Sequence[Batch], copies: int) -> Batch:
+        """The seeds of several batches, one after another, each seed ``copies`` times."""
+        both = zip(*((*one.inputs, one.targets) for one in several), strict=True)
+        *inputs, targets = (torch.cat(xs).repeat_interleave(copies, 0) for xs in both)
+        return Batch((*inputs,), targets)
 
 
 def draw_batch(
@@ -296,9 +293,7 @@ class Trial:
         self.seeds = len(draws) * settings.seeds * copies
         constants = case.constants
         parts, vocab = len(constants.parts), constants.architecture.vocab
-        order = [seed for seed in range(settings.seeds) for _ in range(copies)]
-        drawn = (draw_batch(settings, settings.seeds, parts, draw, vocab) for draw in draws)
-        batch = Batch.joined([one.of_seeds(order) for one in drawn])
+        drawn = [draw_batch(settings, settings.seeds, parts, draw, vocab) for draw in draws]
         keep_freed_memory()
         kind = settings.torch_device, settings.torch_dtype
         make = Make(self.seeds, *kind, settings.step == "all")  # nothing is drawn yet
@@ -312,7 +307,7 @@ class Trial:
             for name, p in own.items()
         }
         self._draw()
-        self.see(batch)
+        self.see(Batch.joined(drawn, copies))
         self.rates = {id(p): self._rate(d) for p, d in self._described}
 
     @torch.no_grad()
