@@ -15,7 +15,7 @@ BUDGETS = {
     "(top level)": 119,
     "cli": 1983,
     "definitions": 5234,
-    "laboratory": 4494,
+    "laboratory": 4489,
     "models": 5154,
     "processes": 495,
     "proof": 4019,
