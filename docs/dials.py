@@ -226,7 +226,7 @@ def factors() -> Iterator[str]:
     rates = " | ".join(f"{name}: rate | below B_noise" for name in names)
     yield from (f"| change | role | adamw: ε | {rates} |", "|---" * 9 + "|")
     for words, grown in MORE.items():
-        scale, alike = Scale(1, 1, shapes=tuple(grown.items())), dict[tuple[str, ...], list[str]]()
+        scale, alike = Scale({"d": (1, 1)}, grown), dict[tuple[str, ...], list[str]]()
         cells: dict[str, list[str]] = {}
         for name in names:
             selection = Selection(optimizer=name, layer="attention,ffn-swiglu@2/8")
