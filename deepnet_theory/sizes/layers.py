@@ -172,16 +172,19 @@ class Layers:
     @cached_property
     def moved(self) -> tuple[OutputChange, ...]:
         """Every parameter that has a gradient."""
-        parameters = ((b, *known) for b in self.branches for known in table.parameters(b.law))
-        changes = (self._change(*parameter) for parameter in parameters)
-        return tuple(change for change in changes if change is not None)
-
-    def _change(self, branch: SublayerSizes, name: str, role: Role) -> OutputChange | None:
-        normed, totals, relative = self.where.final_norm or self.where.normalises_sum, [], []
-        for t, x in self.nodes:
+        found = list[OutputChange | None]()
+        for branch in self.branches:
             # the branches' sum left out: scores that grow with the stream saturate a softmax, and
             # a norm behind forgets them
-            gains = self._gains(branch, t, self.start + self.drift * t)
+            fed = [self._gains(branch, t, self.start + self.drift * t) for t, _ in self.nodes]
+            found += (self._change(branch, fed, *known) for known in table.parameters(branch.law))
+        return tuple(change for change in found if change is not None)
+
+    def _change(
+        self, branch: SublayerSizes, fed: list[dict[str, Monomial]], name: str, role: Role
+    ) -> OutputChange | None:
+        normed, totals, relative = self.where.final_norm or self.where.normalises_sum, [], []
+        for (t, x), gains in zip(self.nodes, fed, strict=True):
             response = branch.law.response(name, gains, self.depth)
             if response is None:
                 return None
