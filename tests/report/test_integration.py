@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deepnet_theory.definitions.audit import DIFFERENCE, REMARK, Audit, Finding
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.reading import Line, Reading
-from deepnet_theory.report.audit import answer
+from deepnet_theory.report.audit import answer, document
 from deepnet_theory.report.integration import NO_XML, github, junit
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -81,6 +81,18 @@ def test_each_verdict_has_its_outcome():
         (case,) = ElementTree.fromstring(junit(audit))
         assert case[0].tag == tag and "a stream of its own." in case[0].text
         assert github(audit).startswith(f"::{level} ")
+
+
+def test_gains_are_a_range_over_the_layers_beside_the_expected_one():
+    def layer(low, high):
+        matrix = {"role": "fc1", "low": low, "high": high, "wanted": 0.5}
+        alpha = {"alpha": 3.0, "alpha_on": "stream", "alpha_wanted": 2.0}
+        return {"stack": "encoder", "kind": "ffn", **alpha, "matrices": [matrix]}
+
+    audit = replace(audited(), sublayers=(layer(0.4, 0.6), layer(0.3, 0.55)))
+    (table,) = next(part.body for part in document(audit).body[1:] if part.title == "Gains")
+    fc1, alpha = ("fc1", "0.3 to 0.6", "0.5"), ("alpha of the stream", "3", "2")
+    assert table.rows == tuple(("encoder ffn", *row) for row in (alpha, fc1))
 
 
 def test_an_interpreter_names_an_audit_once():
