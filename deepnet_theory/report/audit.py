@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from re import sub
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
 from deepnet_theory.definitions.audit import REMARK
 from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.subject import EXACT
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import interval, number
 from deepnet_theory.report.experiment import noise_table
@@ -16,7 +18,17 @@ if TYPE_CHECKING:
 
     from deepnet_theory.definitions.audit import Audit, Finding
 
+EXCEPTIONS = "The gain of each layer, and the expected one: few layers differ from the others."
 FIRST = 3  # findings that fit a screen with the verdict
+
+
+class Gain(NamedTuple):
+    """α or a gain of one layer: the ends of its interval, and what the rule expects."""
+
+    layer: int
+    low: float
+    high: float
+    expected: float | None
 
 
 def document(audit: Audit) -> doc.Document:
@@ -27,7 +39,7 @@ def document(audit: Audit) -> doc.Document:
         answer(audit),
         *(block for finding in told[:FIRST] for block in finding),
         doc.Document("Further findings", tuple(b for finding in told[FIRST:] for b in finding)),
-        doc.Document("Gains", (_gains(audit),)),
+        doc.Document("Gains", (*exceptions(audit), _gains(audit))),
         doc.Document("Gradient noise", (noise_table(audit.noise),)),
         doc.Document("Not understood", tuple(not_understood(audit))),
         doc.Document("Remarks", remarks),
@@ -90,19 +102,45 @@ def not_understood(audit: Audit) -> Iterator[str]:
 
 def _gains(audit: Audit) -> doc.TableBlock:
     """One row a kind of sublayer and matrix: the range over layers and experts, and the rule's."""
-    found: dict[tuple[str, str], list[float]] = {}
-    expected: dict[tuple[str, str], float | None] = {}
+    rows = []
+    for key, gains in _by_kind(audit).items():
+        values = [end for gain in gains for end in gain[1:3]]
+        first, last = number(min(values), "z.3g"), number(max(values), "z.3g")
+        shown = first if first == last else f"{first} to {last}"
+        rows.append((*key, shown, number(gains[0].expected, "z.3g")))
+    return doc.table("sublayer | what | >found | >expected", rows)
+
+
+def _by_kind(audit: Audit) -> dict[tuple[str, str], list[Gain]]:
+    """What was found and expected of every kind of sublayer and matrix, layer by layer."""
+    found: dict[tuple[str, str], list[Gain]] = {}
     for s in audit.sublayers:
         on = f"of the {s['alpha_on']}" if s["alpha_on"] else "(no multiplier)"
         alpha = (f"alpha {on}", s["alpha"], s["alpha"], s["alpha_wanted"])
         gains = ((m["role"], m["low"], m["high"], m["wanted"]) for m in s["matrices"])
-        for what, low, high, wanted in (alpha, *gains):
+        for what, low, high, expected in (alpha, *gains):
             key = f"{s['stack']} {s['kind']}", what
-            found.setdefault(key, []).extend((low, high))
-            expected.setdefault(key, wanted)
-    ends = {key: [number(end(g), "z.3g") for end in (min, max)] for key, g in found.items()}
-    rows = (
-        (*key, " to ".join(dict.fromkeys(ends[key])), number(wanted, "z.3g"))
-        for key, wanted in expected.items()
-    )
-    return doc.table("sublayer | what | >found | >expected", rows)
+            found.setdefault(key, []).append(Gain(s["layer"], low, high, expected))
+    return found
+
+
+def exceptions(audit: Audit) -> Iterator[doc.Figure]:
+    """A figure of every gain that fewer than half of the layers have otherwise than the others.
+
+    Such a layer is further from the median layer than two usual intervals.
+    """
+    for key, gains in _by_kind(audit).items():
+        if min(gain.low for gain in gains) <= 0:
+            continue
+        middles = [(gain.low * gain.high) ** 0.5 for gain in gains]
+        usual, width = median(middles), median(gain.high / gain.low for gain in gains)
+        far = [max(m / usual, usual / m) > width**2 * (1 + EXACT) for m in middles]
+        if 0 < sum(far) < len(gains) / 2:
+            found = tuple((float(gain.layer), m) for gain, m in zip(gains, middles, strict=True))
+            rule = tuple((float(g.layer), g.expected) for g in gains if g.expected is not None)
+            series = (
+                doc.Series("found", line=found, measured=True),
+                doc.Series("expected", line=rule, colour=1, dashed=True),
+            )
+            panels = ((", ".join(key), series),)
+            yield doc.Figure(panels, "layer", "gain", EXCEPTIONS, linear=True, counted=True)

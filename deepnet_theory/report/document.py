@@ -155,7 +155,7 @@ def sloped(
 
 @dataclass(frozen=True)
 class Figure:
-    """Titled panels side by side, x logarithmic, and y too unless ``linear``.
+    """Titled panels side by side, x logarithmic unless it is ``counted``; y too unless ``linear``.
 
     ``level`` is a value of y to lie below, with its label, and ``top`` the end of y at the latest.
     """
@@ -167,6 +167,7 @@ class Figure:
     linear: bool = False
     level: tuple[float, str] | None = None
     top: float = math.inf
+    counted: bool = False
 
 
 @dataclass(frozen=True, repr=False)

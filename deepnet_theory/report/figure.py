@@ -89,23 +89,26 @@ def drawn(figure: Figure, only: int | None = None) -> Plot:
 
 def panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
     """One panel: its series, the level, and an axis that names the sizes that were measured."""
-    from matplotlib.ticker import LogLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
     everything = [s for _, panel in figure.panels for s in panel]
     named = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
-    every = {x for s in everything for x, _ in s.line if x > 0}
+    every = {x for s in everything for x, _ in s.line if x > 0 or figure.counted}
     every = every | named or {1.0}
     first, last = min(every), max(every)
-    axes.set(xscale="log", yscale="linear" if figure.linear else "log", autoscaley_on=False)
-    axes.set(xlim=(first / 1.12, last * 1.12), ylim=ends(figure))
-    axes.set_xlabel(f"{figure.x_label} (log scale)")
+    scales = {True: "linear", False: "log"}
+    axes.set(xscale=scales[figure.counted], yscale=scales[figure.linear], autoscaley_on=False)
+    axes.set(xlim=(first - 0.5, last + 0.5) if figure.counted else (first / 1.12, last * 1.12))
+    axes.set(ylim=ends(figure))
+    axes.set_xlabel(figure.x_label + " (log scale)" * (not figure.counted))
     for one in series:
         _series(axes, one, figure.linear)
     if figure.level is not None:
         axes.axhline(figure.level[0], color=INK, ls="--", lw=1, label=figure.level[1])
     for one in (s for s in series if s.measured):
         _dropped(axes, one)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    whole = MaxNLocator(integer=True)
+    axes.xaxis.set_major_locator(whole if figure.counted else LogLocator(subs=(1, 3)))
     # depths or widths that were measured: each is named, few are round
     if 0 < len(named) <= 9:
         axes.set_xticks(sorted(named))

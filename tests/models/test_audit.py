@@ -374,6 +374,15 @@ def test_matrices_of_a_role_are_held_against_the_rule_together():
     assert not together(1.02) and not together(1.02, *far)
 
 
+def test_a_layer_that_is_the_exception_is_drawn_and_equal_layers_are_not():
+    model = net(post, SCALED)
+    assert "<svg" not in dt.audit(model, X)._repr_html_()
+    with torch.no_grad():
+        model.h[2].mlp.c_proj.weight *= 3
+    shown = dt.audit(model, X)._repr_html_()
+    assert shown.count("<svg") == 1 and 'aria-label="decoder ffn, fc2: gain against layer"' in shown
+
+
 @pytest.mark.parametrize("classes", [None, 2])
 def test_the_small_head_of_a_language_model_alone_is_to_start_at_the_token_counts(classes):
     class Headed(nn.Module):

@@ -87,7 +87,7 @@ def test_gains_are_a_range_over_the_layers_beside_the_expected_one():
     def layer(low, high):
         matrix = {"role": "fc1", "low": low, "high": high, "wanted": 0.5}
         alpha = {"alpha": 3.0, "alpha_on": "stream", "alpha_wanted": 2.0}
-        return {"stack": "encoder", "kind": "ffn", **alpha, "matrices": [matrix]}
+        return {"layer": 0, "stack": "encoder", "kind": "ffn", **alpha, "matrices": [matrix]}
 
     audit = replace(audited(), sublayers=(layer(0.4, 0.6), layer(0.3, 0.55)))
     (table,) = next(part.body for part in document(audit).body[1:] if part.title == "Gains")
