@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deepnet_theory.definitions.audit import REMARK
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.subject import EXACT
+from deepnet_theory.definitions.reading import EXACT
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import interval, number
 from deepnet_theory.report.experiment import noise_table
