@@ -419,6 +419,12 @@ def test_a_multiplier_of_the_base_that_the_forward_pass_lacks_is_a_finding():
     left = dt.audit(model, ids, constants=constants).findings
     assert all(f.where != "logits" for f in left)
 
+    constants = dt.export("adamw", **of, heads=4, base=(16, 2), base_heads=4)
+    apply_(model, constants, inputs=ids)
+    assert constants.scores == 0.5, "a head is 4 times as wide"
+    wheres = [f.where for f in dt.audit(model, ids, constants=constants).findings]
+    assert "scores" in wheres and "logits" not in wheres
+
 
 def test_parameters_in_no_group_of_the_optimizer_are_a_remark():
     constants = dt.export("adamw", placement="pre-ln", depth=2, width=16, heads=2, vocab=61)

@@ -1,5 +1,7 @@
 """Loading somebody's model: every way to fail is one sentence."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -74,6 +76,11 @@ def test_a_factory_that_travels_knows_its_code(file, monkeypatch):
     (file.parent / "ourpackage").mkdir()
     file.with_name("ourpackage").joinpath("net.py").write_text(SOURCE, encoding="utf-8")
     assert len(load_factory("ourpackage.net:stack").make(2).module.layers) == 2
+    wanted = by_file.depends_on("step", torch.float32)
+    assert wanted == by_file.depends_on("step", torch.float32) and by_file.code in wanted
+    unknown = replace(by_file, code=None)
+    assert unknown.depends_on("step", torch.float32) is None
+    assert by_file.depends_on("step", torch.float32, unknown) is None
 
 
 @pytest.mark.parametrize(

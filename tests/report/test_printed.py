@@ -115,7 +115,7 @@ def test_an_interpreter_shows_a_result_in_a_line():
     network = "post-ln encoder, trained with lamb, rule of lamb"
     assert repr(VERIFICATION) == f"<Result of ‖ΔF‖/η per token, {network}; SUPPORTED>"
     assert repr(MODEL).startswith("<Result of ‖ΔF‖/η per token, gpt.py:make, trained with adamw;")
-    assert str(MODEL) == text(MODEL)
+    assert str(MODEL) == text(MODEL) and repr(EVERYTHING) == text(EVERYTHING)
 
 
 def test_every_kind_that_is_shown_has_its_functions():

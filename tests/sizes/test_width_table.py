@@ -106,9 +106,10 @@ def test_a_tied_head_asks_for_one_rate() -> None:
 
 
 def test_what_is_forced_has_one_value_in_every_gauge() -> None:
-    selection = Selection(optimizer="adam", placement="pre-ln")
-    forward, weights = (role_table(selection, form=form).forced for form in FORMS)
-    assert set(forward) == set(weights)
+    for name in ("sgd", "adam"):
+        selection = Selection(optimizer=name, placement="pre-ln")
+        forward, weights = (role_table(selection, form=form).forced for form in FORMS)
+        assert set(forward) == set(weights)
     assert any(line.startswith("rate*multiplier = 1/d for query") for line in forward)
     assert not any(line.startswith("rate = ") for line in forward)
 
