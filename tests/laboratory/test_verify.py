@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
+from deepnet_theory.cli.experiments import verify as across_width
 from deepnet_theory.definitions.assumption import Assumption, assumptions
 from deepnet_theory.definitions.measurement import Predictions, prediction
 from deepnet_theory.definitions.outcome import InputError, Verdict
@@ -178,3 +179,12 @@ def test_encoder_decoder_with_shares():
     ]
     assert all(math.isfinite(e.estimate) for e in found.exponents)
     assert found.verdict is Verdict.UNDECIDED  # nothing was predicted
+
+
+def test_across_the_width_features_and_loss_change_as_much_at_every_width():
+    small = {"tokens": 4, "heads": 2, "seeds": 2}
+    found = across_width("adam", depths=[1], across="width", widths=[16, 32, 64], **small)
+    assert [p.at for p in found.points] == [{"N": 1, "d": d} for d in (16, 32, 64)]
+    assert len(found.exponents) == 2 and {e.variable for e in found.exponents} == {"d"}
+    for one in found.exponents:
+        assert one.predicted == 0 and one.estimate == pytest.approx(0, abs=0.25)

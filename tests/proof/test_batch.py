@@ -12,6 +12,7 @@ from sympy import sympify
 from deepnet_theory.cli.deriving import derive
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.explicit import is_additive, update_of
 from deepnet_theory.sizes import batch as table_room
 from deepnet_theory.sizes import descent as descent_room
 from deepnet_theory.sizes.batch import POWERS, B
@@ -184,3 +185,11 @@ def test_with_other_dimensions_exponents_add():
     assert data["across"] == "depth,width,batch" and "B" in data["roles"][0]["rate"]
     deep = derive("adamw", across="depth,batch", depth=24).to_dict()
     assert deep["rule"][0]["alpha_value"] and deep["batch"]["roles"]
+
+
+@pytest.mark.parametrize(
+    ("update", "holds"),
+    [("-eta*g", True), ("-eta*norm(g)*sign(g)", False), ("-eta*sign(g)", False)],
+)
+def test_an_update_of_degree_1_is_additive_only_where_sums_of_gradients_add(update, holds):
+    assert is_additive(update_of(Selection(update=update).the_optimizer, at_zero=False)) is holds
