@@ -24,6 +24,7 @@ from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
         ("max(-N, -1) + 2", 0),
         ("abs(N - N**2)**(1/3)", Fraction(2, 3)),
         ("N - N + 3", 0),
+        ("1 + 0*N", 0),
         ("log(N) - log(N) + N", 1),
         ("M*N**0.5 + N**0.25*M**3", Fraction(1, 2)),
         ("(N**4*M/27)**(1/16)", Fraction(1, 4)),
