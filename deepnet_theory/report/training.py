@@ -95,9 +95,11 @@ def _rivals(m: Result) -> doc.TableBlock:
     """What every wrong rule loses to the rule at the base's best rate, and where its own moves."""
     rows = []
     for one in m.rivals:
-        e = max(one.exponents, key=lambda e: abs(e.estimate))
-        moves = f"{e.variable}^{number(e.estimate, SIGNED)}"
-        ends = interval(e.low, e.high, SIGNED)
+        moves, ends = "-", "-"
+        if known := [e for e in one.exponents if not math.isnan(e.estimate)]:
+            e = max(known, key=lambda e: abs(e.estimate))
+            moves = f"{e.variable}^{e.estimate:{SIGNED}}"
+            ends = interval(e.low, e.high, SIGNED)
         rows.append((one.closure, one.verdict, _added(one.gap), moves, ends))
     columns = (
         "wrong rule | verdict | >loss above the rule's | >best rate scales as | >95 % interval"

@@ -22,8 +22,9 @@ from deepnet_theory.report.text import coloured, plain
 from deepnet_theory.report.text import text as printed
 
 from .balanced import balanced
-from .stored import MODEL, RESULTS, TRAINING, VERIFICATION
+from .stored import MODEL, RESULTS, TRAINING, TRANSFER, VERIFICATION
 
+GIVEN = (("d", float("nan")), ("N", 0.5))  # exponents of a wrong rule
 SIGNS = {"alpha", "beta", "epsilon", "sqrt"}  # words that a page sets as signs
 APPROVED = Path(__file__).parent / "approved"  # `make outputs` writes them anew
 N, eta, alpha_e = sp.symbols("N eta alpha_e", positive=True)
@@ -208,3 +209,11 @@ def test_formulas_among_words_are_set_in_html():
         "*.mlp.* of eta.py": "*.mlp.* of eta.py",
     }.items():
         assert told(typed) == shown
+
+
+def test_a_wrong_rule_without_a_best_rate_has_no_exponent_beside_one_that_has():
+    (rule, *_) = TRANSFER.closures
+    missing, known = (replace(rule.exponents[0], variable=v, estimate=e) for v, e in GIVEN)
+    rivals = tuple(replace(rule, exponents=e) for e in ((missing,), (missing, known)))
+    shown = text(replace(TRANSFER, rivals=rivals))
+    assert "N^+0.5" in shown and "d^" not in shown
