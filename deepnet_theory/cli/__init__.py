@@ -5,11 +5,13 @@ Data goes to standard output, progress and notes to standard error.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Sequence
 from itertools import takewhile
+from threading import RLock
 from typing import NoReturn
 
 from deepnet_theory.cli import streams
@@ -23,10 +25,11 @@ from deepnet_theory.definitions.outcome import (
 )
 
 BAD_INPUT, INTERNAL_ERROR, CLOSED_PIPE = 2, 70, 141
+_ONE_AT_A_TIME = RLock()  # a command holds the standard output of the whole process
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code; calls in several threads take turns."""
     # imported objects stay: collecting garbage among them takes a twentieth of `derive`
     gc.set_threshold(100_000, 20, 20)
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -34,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = words[len(leading) :] + leading  # they belong to every command
     ended: list[int] = []
     try:
-        with streams.answering(), streams.asked_to_end(ended):
+        with _ONE_AT_A_TIME, streams.answering(), streams.asked_to_end(ended):
             return _run(words)
     except DeepNetTheoryError as error:
         return _fail(str(error), error.exit_code)
@@ -49,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         if ran_out_of_memory(error):
             return _fail("there is not enough memory for sizes such as these; ask for smaller", 2)
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            return _fail("too many files are open; raise the limit: ulimit -n 1024", 2)
         return _fail(f"internal error, {error!r} (-v shows where)", INTERNAL_ERROR)
 
 
@@ -59,7 +64,12 @@ def run() -> NoReturn:
     eighth of `derive`, and every file is closed.
     """
     streams.open_standard_streams()
-    code = main()
+    streams.warn_only()
+    try:
+        os.getcwd()  # noqa: PTH109  libraries end the process where it is not there
+        code = main()
+    except FileNotFoundError:
+        code = _fail("the current folder has been deleted; change to another one", BAD_INPUT)
     if {"torch", "loky"} & sys.modules.keys():
         raise SystemExit(code)
     os._exit(code)

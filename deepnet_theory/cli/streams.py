@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
@@ -78,6 +79,14 @@ def open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def warn_only() -> None:
+    """Show warnings that were to be errors: a library's warning must not end a command."""
+    if any(option.startswith("e") for option in sys.warnoptions):
+        sys.warnoptions[:] = ["default"]  # new processes receive them, too
+        os.environ["PYTHONWARNINGS"] = "default"
+        warnings.simplefilter("default")
 
 
 def say(message: str) -> None:

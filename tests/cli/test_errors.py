@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,10 @@ BAD = {  # what is typed, and what its one sentence says
     "export --optimizer sgd": "Missing option '--depth'",
     "export --optimizer sgd --depth 8 --alpha N": "alpha and beta must be given together",
     "verify --optimizer sgd --alpha 'N*' --beta 1": "cannot be read",
+    "report --optimizer sgd": "Missing option",
     "export --optimizer sgd --placement pre-ln --depth 8 --alpha N --beta 1": "alpha must be 1, ",
     "export --optimizer sgd --depth 8 --alpha 0 --beta 1": "alpha = '0' is not positive in depth",
+    "verify --optimizer sgd --alpha 1 --beta 4-N": "beta = '4-N' is not positive in depth",
     "train mine.py": "JSON",
     **(
         {}
@@ -40,11 +43,16 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --compare-closures --optimizer sgd --closure symmetric": "all closures are compared",
     "derive --scheme gpt-2 --placement pre-ln": "placement was given with the scheme 'gpt-2'",
     "derive --scheme gpt-2 --depth 8": "depth was given with a scheme, which is judged as one",
+    "derive --scheme gpt-2 --steps": "steps was given with a scheme",
+    "derive --scheme gpt-2 --section assumptions": "section was given with a scheme",
+    "derive --optimizer adam --across batch --section assumptions": "which has one table",
     "export --scheme gpt-2 --depth 8 --base-width 64": "base was given with the scheme 'gpt-2'",
     "audit mine.py:plain --scheme gpt-2 --constants c.json": "constants was given with",
+    "verify --scheme gpt-2 --alpha 1 --beta 1": "alpha was given with the scheme 'gpt-2'",
     "verify --optimizer adam --across both": "unknown across 'both'; valid are: depth, width",
     "verify --scheme gpt-2 --across width": "verify across width takes the derived rule",
     "verify --optimizer adam --widths 8,16": "widths was given without across width",
+    "verify --optimizer adam --alignment none": "alignment was given without across width",
     "derive --optimizer adam --form weights": "form was given without across width",
     "verify --scheme gpt-2 --step all": "step was given with the scheme",
     # a plain factory is trained by an optimizer that is named, and varied in what it takes
@@ -61,6 +69,7 @@ REFUSED = {
     "derive --compare-closures --update '-eta*g + eta*theta'": "no degree law",
     "derive --scheme gpt-2 --update=-eta*theta": "gradient",
     "export --scheme ngpt --depth 8": "constants have no place for the residual equation",
+    "export --scheme u-mup --depth 8": "depend on where a layer stands",
 }
 
 
@@ -115,29 +124,35 @@ LONG = "x" * 300
 
 @pytest.mark.timeout(60)
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
-def test_a_model_file_that_cannot_be_read_is_one_sentence(cli, tmp_path, monkeypatch):
+@pytest.mark.parametrize("command", [("audit",), ("measure", "--depths", "1,2")])
+def test_a_model_file_that_cannot_be_read_is_one_sentence(cli, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.py").mkdir()
+    (tmp_path / "link.py").symlink_to("nowhere")
     (tmp_path / "loop.py").symlink_to("loop.py")
     os.mkfifo("pipe.py")
-    for name in ("folder", "loop", "pipe", "none", LONG, "a\0b"):
-        outcome = cli("audit", f"{name}.py:make")
+    for name in ("folder", "link", "loop", "pipe", "none", LONG, f"{LONG}/model", "a\0b"):
+        outcome = cli(*command, f"{name}.py:make")
         assert outcome.code == 2 and outcome.out == "", outcome
         assert name[:9] in outcome.err.replace("\\x00", "\0") and outcome.err.count("\n") == 1
 
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="streams of a POSIX shell")
 
+LISTING = "list norms"  # a command that takes a moment
 
-def shell(words, before=""):
+
+@cache
+def shell(tail, words=LISTING, before=""):
     """The exit code of the command itself, whatever it is piped into, and what was shown."""
-    command = f"set -o pipefail; {before} {sys.executable} -m deepnet_theory {words}"
+    command = f"set -o pipefail; {before} {sys.executable} -m deepnet_theory {words} {tail}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_reader_that_has_gone_is_no_error_of_ours():
-    assert shell("list optimizers --format json | true") == (141, "", "")
+@pytest.mark.parametrize("words", [LISTING, "--help", "list optimizers --format json"])
+def test_a_reader_that_has_gone_is_no_error_of_ours(words):
+    assert shell("| true", words) == (141, "", "")
 
 
 @pytest.mark.parametrize(
@@ -148,22 +163,36 @@ def test_a_reader_that_has_gone_is_no_error_of_ours():
     ],
 )
 def test_a_standard_output_that_takes_nothing_is_one_sentence(tail, said):
-    code, out, err = shell(f"list norms {tail}")
+    code, out, err = shell(tail)
     assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"deepnet-theory: {said}")
 
 
 FEW = "--optimizer adam --width 8 --heads 2 --tokens 4 --seeds 2 --draws 1 --depths 1,2 --no-cache"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
-def test_too_little_memory_is_one_sentence():
-    code, _, said = shell(f"verify {FEW}", "ulimit -v 400000;")
-    assert code == 2 and said.splitlines()[-1].startswith("deepnet-theory: there is not enough mem")
+@pytest.mark.parametrize(
+    ("before", "words", "says"),
+    [
+        ("ulimit -n 16;", f"verify {FEW} --processes 2", "too many files are open"),
+        ("ulimit -v 400000;", f"verify {FEW}", "there is not enough memory"),
+        ("mkdir gone; cd gone; rmdir ../gone;", f"verify {FEW}", "folder has been deleted"),
+        ("PYTHONWARNINGS=error", "list norms", ""),
+    ],
+)
+def test_a_poor_machine_is_one_sentence(tmp_path, monkeypatch, before, words, says):
+    if "ulimit -v" in before and sys.platform != "linux":
+        pytest.skip("the limit is Linux's")
+    monkeypatch.chdir(tmp_path)
+    code, _, said = shell("", words, before)
+    assert code == (2 if says else 0), said
+    last = (said.splitlines() or [""])[-1]
+    assert last.startswith("deepnet-theory: ") == bool(says) and says in last
 
 
-@pytest.mark.parametrize(("words", "code"), [("list norms 2>&-", 0), ("list x 2> /dev/full", 2)])
-def test_a_lost_standard_error_changes_nothing(words, code):
-    assert shell(words)[::2] == (code, "")
+@pytest.mark.parametrize("tail", ["2>&-", "-v 2> /dev/full", "-v 2> >(true)", "<&-"])
+def test_a_lost_standard_error_changes_nothing(cli, tail):
+    assert shell(tail)[:2] == (0, cli(*LISTING.split()).out)
+    assert tail == "<&-" or shell(tail, "list nothing")[0] == 2
 
 
 def test_a_derivation_that_is_refuted_ends_in_1(cli, monkeypatch, afresh):
