@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
+SOURCES = (
+    ("DeepNet", "https://arxiv.org/abs/2203.00555"),
+    ("Su", "https://kexue.fm/archives/8978"),
+    ("layer cake", "claims in paper_checks/cake/README.md"),
+    ("Pre/Post norm note", "claims in paper_checks/norms/README.md"),
+)
 RELATION_MEANING = {
     "EQUAL": "exactly",
     "AT_MOST": "an upper bound",
@@ -29,24 +35,32 @@ RELATION_MEANING = {
 
 def document(derivation: Derivation, proof: bool = True) -> doc.Document:
     """The rule; with the ``proof`` its steps and what was measured, else what fits one screen."""
+    if not proof:
+        return short(derivation)
     told = propositions(derivation)
     ends = ", ".join(f"({told[name].number})" for name in derivation.conclusion)
-    first = _consequences(c for c in derivation.consequences if c.name in TOLD_FIRST)
-    whole: doc.Body = (
+    body: doc.Body = (
+        *box(derivation),
         conclusion(derivation),
         f"From {ends}: {derivation.rule.meaning.rstrip('.')}.",
         *meaning(derivation),
         doc.Document("Derivation", steps(derivation)),
         *beside(derivation),
     )
-    short: doc.Body = (
+    return doc.Document(title(derivation.selection), body)
+
+
+def short(derivation: Derivation) -> doc.Document:
+    """The answer on one screen: the rule, what it means in depth, and what else to know."""
+    first = _consequences(c for c in derivation.consequences if c.name in TOLD_FIRST)
+    body: doc.Body = (
+        *box(derivation),
         *meaning(derivation),
         doc.Document("In depth", (first, *derivation.remarks)),
-        f"The {len(told)} steps: --steps. One part: --section NAME, of "
+        f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
         f"{', '.join(_parts(derivation))}.",
         conclusion(derivation),
     )
-    body = (*box(derivation), *(whole if proof else short))
     return doc.Document(title(derivation.selection), body)
 
 
@@ -149,6 +163,8 @@ def beside(derivation: Derivation) -> Iterator[doc.Document]:
     yield doc.Document("Remarks", derivation.remarks)
     premises = doc.terms((a.name, a.statement) for a in derivation.assumptions)
     yield doc.Document("Assumptions", (premises,))
+    cited = " ".join(step.source for step in derivation.steps)
+    yield doc.Document("Sources", (doc.terms((s, at) for s, at in SOURCES if f"{s}," in cited),))
 
 
 def _consequences(found: Iterable[Consequence]) -> doc.TableBlock:
