@@ -73,7 +73,7 @@ class Placement:
     source: str = ""
 
     def __post_init__(self) -> None:
-        PLACEMENT.parse(self.equation)  # so that what is none fails here
+        _ = self.expression  # what is no equation fails here
 
     @cached_property
     def expression(self) -> Expression:

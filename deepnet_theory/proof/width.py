@@ -292,7 +292,7 @@ def _text(size: Monomial | None) -> str | None:
 
 @dataclass(frozen=True, repr=False)
 class RoleDerivation(Displayed):
-    """A table in width with its facts, and with the derivation in depth where it has one.
+    """A table by role with its facts, and with the derivation in depth where it has one.
 
     ``scale`` says where numbers are printed, and which model they are multiples of.
     """

@@ -214,7 +214,7 @@ CURVE = "The best rate of one update: the line by its law, the points by normal 
 
 
 def _curve(derivation: RoleDerivation) -> doc.Body:
-    """The curve between the regimes beside normal draws; nothing where no curve was asked for."""
+    """The curve between the regimes beside normal draws."""
     curve, of = derivation.curve, derivation.premise
     found = [f.found for f in derivation.measured if f.of.endswith("/batch/curve")]
     shown = zip(curve, map(float, found), strict=True)

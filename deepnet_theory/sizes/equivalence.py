@@ -94,10 +94,10 @@ def with_alpha_in_weights(selection: Selection, c: Constants) -> Constants:
     for part in c.parts:
         for index, s in enumerate(part.sublayers):
             for p in sublayer(s.kind).parameters:
-                powers = moved.get((s.kind, p.name), {})
-                own = c.parameter(part.name, index, p.name, p.role)
-                knobs = {k: getattr(own, k) * s.alpha ** float(by) for k, by in powers.items()}
-                rows |= {(part.name, index, p.name): replace(own, **knobs)} if powers else {}
+                if powers := moved.get((s.kind, p.name)):
+                    own = c.parameter(part.name, index, p.name, p.role)
+                    knobs = {k: getattr(own, k) * s.alpha ** float(by) for k, by in powers.items()}
+                    rows[part.name, index, p.name] = replace(own, **knobs)
     where = without_alpha(selection.the_placement)
     at_one = c.with_rows(rows)
     return at_one.mapped(lambda *at: replace(at[-1], alpha=1.0), placement=where, form=WEIGHTS)

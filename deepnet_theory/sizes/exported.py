@@ -471,8 +471,8 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
     for at, row in _addressed(c, table, outer).items():
         # the gradient of a key bias is 0, packed with a query's or not
         row = roles["query-bias"] if row.place.kind is Role.KEY_BIAS else row
-        decays = ((row.decay or ONE) / B / LONGER, (row.coupled_decay or ONE) / B / LONGER)
-        rows[at] = replace(row, decay=decays[0], coupled_decay=decays[1], memory=ONE / LONGER)
+        decay, coupled = ((d or ONE) / B / LONGER for d in (row.decay, row.coupled_decay))
+        rows[at] = replace(row, decay=decay, coupled_decay=coupled, memory=ONE / LONGER)
 
     def factor(place: Place, size: Monomial) -> float:
         seen = share(",".join(base.shape), place) if base and scale else ONE

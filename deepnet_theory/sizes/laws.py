@@ -337,10 +337,6 @@ class Law:
             default=None,
         )
 
-    def initial(self, parameter: str, role: Role, gains: Mapping[str, Monomial]) -> Monomial | None:
-        """The size of a parameter at initialisation, None where its gain is 0."""
-        return gains.get(parameter) if role in MATRICES else ONE
-
     @property
     def keeps_stream(self) -> bool:
         """Whether the stream keeps its size, taken back by a norm or multiplied by exactly 1."""
@@ -352,6 +348,14 @@ class Law:
         A share k/E of the tokens chooses it, and each weighs it by 1/k.
         """
         return ONE if parameter in OF_NORMS else Monomial.number(self.sublayer.experts) ** -1
+
+
+def initial(parameter: str, role: Role, gains: Mapping[str, Monomial]) -> Monomial | None:
+    """The size that a step meets: at initialisation, None at a gain of 0, and 1 of a vector.
+
+    A library takes a vector at 0 as one of size 1.
+    """
+    return gains.get(parameter) if role in MATRICES else ONE
 
 
 @cache

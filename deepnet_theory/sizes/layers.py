@@ -34,7 +34,7 @@ from deepnet_theory.definitions.rule import RuleEntry
 from deepnet_theory.definitions.sublayer import STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import FLAT, expanded, size_of
-from deepnet_theory.sizes.laws import Law
+from deepnet_theory.sizes.laws import Law, initial
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 ZERO = Fraction(0)
@@ -66,7 +66,7 @@ class SublayerSizes:
 class OutputChange:
     """The change of the output through a parameter, summed over the layers, as an exponent.
 
-    ``relative`` is the exponent of the parameter's update over itself, None where it starts at 0.
+    ``relative`` is the exponent of the parameter's update over its size, None where a gain is 0.
     """
 
     sublayer: str
@@ -189,7 +189,7 @@ class Layers:
             if response is None:
                 return None
             gradient = response * self._power((0 if normed else self.nodes[-1][1]) - x)
-            start = branch.law.initial(name, role, gains)
+            start = initial(name, role, gains)
             rate = branch.rates[role].put({"l": self._power(t)})
             change = self.law.stepped(gradient, start, rate)
             totals.append(t + (gradient * change).exponent(self.depth))

@@ -260,7 +260,7 @@ class Table:
         degrees = self.rule.update
         kind = part.kind_of(law.sublayer.name)
         gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
-        size = law.initial(name, role, gains)
+        size = laws.initial(name, role, gains)
         assert size is not None
         start = None if place.starts_at_zero else size
         kappa = kind.rate if role is Role.SCALED else ONE
