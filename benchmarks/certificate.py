@@ -1,6 +1,6 @@
 r"""Does a rate that was tuned on a small model transfer, and would this test see a wrong rule?
 
-    python benchmarks/certificate.py --forecast
+    python benchmarks/certificate.py --forecast --form gpu
     python benchmarks/certificate.py --device cuda --minutes 8 -o runs.jsonl
     python benchmarks/certificate.py --page runs.jsonl
 
@@ -61,6 +61,7 @@ CORNERS, BOTH, ONE, AROUND = ("wide", "deep"), ("both",), (1.0,), (0.5, 2.0)
 ROUNDS = (
     ((RULE, STANDARD), BOTH, ONE, (0,)),
     ((RULE,), BOTH, AROUND, (0,)),
+    (tuple(RULES.values()), ("base",), (*ONE, *AROUND), (2, 3)),  # how steep the loss is there
     ((RULE, *WRONG, STANDARD), CORNERS, ONE, (0,)),
     ((RULE,), CORNERS, AROUND, (0,)),
     (STEPPED, CORNERS, ONE, (0,)),
@@ -337,7 +338,8 @@ def main() -> None:
         parser.error(f"there is no file {asked.page}")
     if asked.forecast or asked.page:
         file = asked.output or PAGE
-        written, figure = page(Record(asked.page or Path("none")))
+        made = {"form": asked.form} if asked.forecast and asked.form else None
+        written, figure = page(Record(asked.page or Path("none"), made))
         if figure.panels:
             picture = FIGURE if file == PAGE else file.with_suffix(".svg")
             picture.write_text(drawn(figure).svg + "\n", encoding="utf-8")
