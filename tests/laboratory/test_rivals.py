@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from written_models import GPT
 
 import deepnet_theory as dt
 from deepnet_theory.cli import main
-from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.laboratory import training
 from deepnet_theory.laboratory.optimum import ENOUGH, expected_power, power_of
 from deepnet_theory.laboratory.runs import Ended
@@ -217,32 +216,6 @@ def test_wrong_rules_are_put_into_a_model_of_your_own(monkeypatch):
     }
     plan = dt.transfer(tiny, [1], RATES[:3], plan=True, **OWN)
     assert [*plan.runs] == names and sum(plan.runs.values()) == sum(map(len, stepped.values()))
-
-
-@pytest.mark.parametrize(
-    ("make", "given", "said"),
-    [
-        (lambda depth, width, lr: None, {"optimizer": None}, "and no optimizer by its name"),
-        (tiny, {"optimizer": torch.optim.AdamW}, "a factory of models and an optimizer, such as"),
-        (tiny, {"rivals": False, "plan": True}, "plan was given without rivals"),
-        (tiny, {"widths": [8]}, "given for one size, where all rules are one"),
-        ("adam", {"plan": True, "depths": [4], "widths": None}, "one size, where all rules are"),
-        ("adam", {"rivals": False, "plan": True, "widths": None}, "plan was given without rivals"),
-        ("adam", {"closures": ["complete"], "widths": None}, "closures was given with rivals"),
-        ("adam", {"rules": ["sp"]}, "rules was given with rivals"),
-        (
-            lambda depth, width: torch.nn.Transformer(width, 2, depth, depth, 4 * width, 0.0),
-            {},
-            "is of encoder and decoder: rivals take one stack",
-        ),
-    ],
-)
-def test_what_does_not_go_with_rivals_is_one_sentence(make, given, said):
-    asked = {**OWN, "seeds": 2, **given}
-    if make == "adam":
-        del asked["optimizer"]
-    with pytest.raises(InputError, match=said):
-        dt.transfer(make, asked.pop("depths", [2]), RATES[:3], **asked)
 
 
 def test_the_command_tells_the_rivals_of_a_model_of_your_own(tmp_path, capsys):

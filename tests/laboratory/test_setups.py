@@ -138,21 +138,6 @@ def test_a_factory_that_keeps_no_contract_is_one_sentence(make, said):
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
 
 
-def test_what_a_factory_brings_itself_is_refused():
-    for name, value in (("closures", ["complete"]), ("text", "t"), ("width", 64), ("dtype", "x")):
-        with pytest.raises(InputError, match=f"{name} was given with .*, which has its own"):
-            transfer(both, **{name: value})
-    with pytest.raises(InputError, match="give depths, such as 6,12,24, or widths"):
-        transfer(both, None)
-    for given, said in (
-        ({"seeds": 0}, "seeds 0"),
-        ({"steps": 0}, "steps '0'"),
-        ({"rates": "1"}, "3"),
-    ):
-        with pytest.raises(InputError, match=said):
-            transfer(lambda depth, lr: both(lr), **given)
-
-
 LINES, RUNS = np.arange(1.0, 33.0), (32, 128, 512)
 CURVATURE, START = LINES**-1.5, LINES**-0.75  # and so the loss falls as (rate times steps)^-s
 SCHEDULES = {"constant": lambda t: 1.0 + 0 * t, "linear": lambda t: 1 - t}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.laboratory.optimum import wanted_rates
 from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.settings import Settings
@@ -182,16 +182,6 @@ def test_a_relative_text_is_found_from_another_folder_and_other_text_trained_on(
     assert result.closures[0].curves[0].rates == RATES and not result.stopped
 
 
-@pytest.mark.parametrize("rates", ["1e-3", "1e-3,1e-2", "1e-3:1e-2:2", [1e-3, 1e-3, 1e-2]])
-def test_rates_that_decide_nothing_are_refused_before_any_work(rates):
-    def working(*_):
-        raise AssertionError("a model was trained")
-
-    with pytest.raises(InputError, match=r"can decide nothing.* give 3 or more") as refused:
-        dt.transfer("adam", [2, 4], rates, ["symmetric"], **SMALL, progress=working)
-    assert str(rates) in str(refused.value) and refused.value.exit_code == 2
-
-
 @given(st.integers(1, 99), st.integers(3, 5000), st.integers(3, 20))
 def test_a_range_of_rates_has_equal_ratios(first, times, number):
     low, high = first * 1e-5, first * times * 1e-5
@@ -208,28 +198,6 @@ def test_rates_are_a_list_or_a_range():
                   "0:1:3", "-1:1:3"):  # fmt: skip
         with pytest.raises(InputError, match="rates"):
             wanted_rates(wrong)
-
-
-def test_what_cannot_be_trained_is_refused():
-    for asked, word in (
-        ({"data": "gaussian:0.5"}, "nothing to learn"),
-        ({"steps": 0}, "steps"),
-        ({"draws": 2}, "draws"),
-        ({"updates": 2}, "updates"),
-        ({"steps": "2,3", "rivals": True}, "rivals was given with several steps, over which no"),
-        ({"steps": "2,3", "batches": "2,4"}, "batches was given with several steps"),
-        ({"steps": "2,x"}, "the steps '2,x' cannot be read: valid are whole numbers from 1"),
-    ):
-        with pytest.raises(InputError, match=word):
-            dt.transfer("adam", [2], RATES, ["symmetric"], **{**SMALL, **asked})
-    with pytest.raises(Refusal, match="first step alone"):
-        dt.transfer("shampoo", [2], RATES, ["symmetric"], **SMALL)
-    with pytest.raises(InputError, match="optimizer is given twice"):
-        dt.transfer("adam", [2], RATES, optimizer="adam", **SMALL)
-    with pytest.raises(InputError, match="one part"):
-        dt.transfer(dt.Selection(optimizer="adam", stack="encoder-decoder"), None, RATES)
-    with pytest.raises(InputError, match="closure"):
-        dt.transfer("adam", [2], RATES, ["nonsense"], **SMALL)
 
 
 @pytest.mark.parametrize(("steps", "wanted"), [(50, 7), (1, 1)])

@@ -7,7 +7,6 @@ import pytest
 
 import deepnet_theory as dt
 from deepnet_theory.cli.experiments import RULES, _candidates
-from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.settings import Settings
@@ -49,20 +48,3 @@ def test_all_parametrisations_agree_at_the_base_and_part_from_there():
     assert ratios["sp"] == pytest.approx([1, 1, 1])
     # Xavier's head: sqrt(2/(d + 256)) is 1/sqrt(384/288) of itself; the rule's is 1/4
     assert ratios["rule"] == pytest.approx([np.sqrt(384 / 288) / 4, 1 / 4, 1 / 4])
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"widths": [8, 16]}, "give no exponent: 3 or more are needed"),
-        ({"widths": [8, 16, 31]}, "width 31 is not a multiple of heads 2"),
-        ({"widths": [8, 17, 32]}, "do not divide|multiple"),
-        ({"widths": [8, 16, 32], "rules": ["mup"]}, "unknown rule 'mup'; valid are: rule, sp"),
-        ({"widths": [8, 16, 32], "closures": ["complete"]}, "closures was given with widths"),
-        ({"widths": [8, 16, 32], "width": 8}, "width was given with widths"),
-        ({"rules": ["sp"]}, "rules was given without widths"),
-    ],
-)
-def test_bad_input_is_one_sentence(given, sentence):
-    with pytest.raises(InputError, match=sentence):
-        dt.transfer("adam", [2], RATES, **{**SMALL, **given})
