@@ -27,9 +27,9 @@ SMALL = {"steps": 3, **TINY}
 RATES = (1e-3, 1e-2, 1e-1)
 
 
-def constants(depth=3, closure="symmetric"):
+def constants(depth=3, closure="symmetric", **given):
     selection = dt.Selection(optimizer="adam", closure=closure)
-    return causal(dt.export(selection, depth, width=16, heads=2))
+    return causal(dt.export(selection, depth, **{"width": 16, "heads": 2, **given}))
 
 
 def course(steps=3, **given):
@@ -57,12 +57,50 @@ def by_hand(c, own, rate, seed, steps, batch):
         return fmean(float(loss(windows)) for windows in own.validation())
 
 
-def test_a_run_is_what_torchs_own_loop_gives():
-    c, own = constants(), course(steps=4)
-    for seed in range(2):
-        ended = run(c, 1e-2, own, seed)
-        assert ended.value == pytest.approx(by_hand(c, own, 1e-2, seed, 4, 2), rel=1e-4)
-    assert len(ended.losses) == 4 and [one.step for one in ended.taken] == [0, 1, 2]
+FORMS = {  # what is varied; and of each curve the place, the steps, the batch and a factor
+    "N": ({"depths": [2, 4], "steps": 3}, [({"N": n}, 3, 2, 1) for n in (2, 4)]),
+    "d": ({"widths": [8, 16, 32], "steps": 3}, [({"N": 2, "d": d}, 3, 2, 1) for d in (8, 16, 32)]),
+    "B": (  # a quarter of the steps with four times the windows, and √4 is Adam's factor
+        {"batches": [2, 8], "steps": 8}, [({"N": 2, "B": 2}, 8, 2, 1), ({"N": 2, "B": 8}, 2, 8, 2)],
+    ),
+    "T": ({"steps": "2,3,5"}, [({"N": 2, "T": t}, t, 2, 1) for t in (2, 3, 5)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("symbol", FORMS)
+def test_every_curve_is_what_torchs_own_loop_gives(symbol):
+    asked, expected = FORMS[symbol]
+    named = {"d": "width", "B": "batch", "T": "steps"}.get(symbol)
+    given = {name: value for name, value in TINY.items() if name != named}
+    result = dt.transfer("adam", rates=RATES, **{"depths": [2], **given, **asked})
+    data = json.loads(result.to_json())
+    assert data["schema"] == "deepnet-theory/transfer/1" and data["complete"]
+    if named:
+        assert data["measure"][named] == [place[symbol] for place, *_ in expected]
+    # what is recommended and what derive shows; or relative to the smallest width, and standard
+    names = ["rule", "sp"] if symbol == "d" else ["complete", "symmetric"]
+    assert [c["closure"] for c in data["closures"]] == names
+    for closure, told in zip(result.closures, data["closures"], strict=True):
+        assert [e["in"] for e in told["exponents"]] == [symbol]
+        assert told["exponent"] == told["exponents"][0]
+        assert {e["in"] for e in told["signal"]} <= {"T"}
+        base = {"base": 8, "base_heads": 2} if closure.closure == "rule" else {}
+        each = zip(closure.curves, told["curves"], expected, strict=True)
+        for curve, of, (place, steps, batch, factor) in each:
+            assert of["depth"] == place and of["rates"] == list(RATES)
+            assert len(of["common_mode"]) == len(of["token_cosine"]) == len(of["losses"]) == 3
+            assert min(of["common_mode"]) > 0 and {"best", "low", "high", "first_failing"} <= {*of}
+            of_closure = None if symbol == "d" else closure.closure
+            c = constants(place["N"], of_closure, width=place.get("d", 16), **base)
+            loss = by_hand(c, course(), factor * RATES[1], 1, steps, batch)
+            assert curve.values[1][1] == pytest.approx(loss, rel=1e-4)
+
+
+def test_a_result_of_depths_says_how_much_a_step_changes_and_is_drawn():
+    result = dt.transfer("adam", [2, 4], RATES, **SMALL)
+    assert [c.rho for c in result.closures] == ["1", "(2*N)**(1/2)"]
+    assert result.exit_code == result.closures[0].verdict.exit_code
+    assert "<svg" in dt.plot(result).svg and "transfer" in result._repr_html_()
 
 
 def test_a_seed_begins_alike_at_every_depth():
@@ -73,29 +111,11 @@ def test_a_seed_begins_alike_at_every_depth():
 
 
 def test_a_run_that_diverges_has_no_loss():
+    whole = run(constants(), 1e-2, course(steps=4))
+    assert len(whole.losses) == 4 and [one.step for one in whole.taken] == [0, 1, 2]
     broken = run(constants(), 1e30, course(steps=6))
     assert math.isnan(broken.value) and len(broken.losses) < 6 and "at step" in broken.why
     assert len(broken.taken) <= len(broken.losses)
-
-
-def test_the_json_says_what_was_measured():
-    result = dt.transfer("adam", [2, 4], RATES, **SMALL)
-    data = json.loads(result.to_json())
-    assert data["schema"] == "deepnet-theory/transfer/1" and data["complete"]
-    # what is recommended, and what derive shows
-    assert [c["closure"] for c in data["closures"]] == ["complete", "symmetric"]
-    assert [c["rho"] for c in data["closures"]] == ["1", "(2*N)**(1/2)"]
-    for c in data["closures"]:
-        assert c["exponent"]["in"] == "N" and c["verdict"] == c["exponent"]["verdict"]
-        for curve, layers in zip(c["curves"], (2, 4), strict=True):
-            assert curve["depth"] == {"N": layers} and curve["rates"] == list(RATES)
-            assert len(curve["common_mode"]) == len(curve["token_cosine"]) == 3
-            assert all(r > 0 for r in curve["common_mode"])
-            assert len(curve["losses"]) == 3 and {"best", "low", "high", "first_failing"} <= {
-                *curve
-            }
-    assert result.exit_code == result.closures[0].verdict.exit_code
-    assert "<svg" in dt.plot(result).svg and "transfer" in result._repr_html_()
 
 
 def test_finished_runs_are_not_trained_again_and_an_interrupt_keeps_them(monkeypatch, tmp_path):
@@ -119,34 +139,6 @@ def test_finished_runs_are_not_trained_again_and_an_interrupt_keeps_them(monkeyp
     assert result.exit_code == 130 and not json.loads(result.to_json())["complete"]
     shallow, deep = result.closures[0].curves
     assert len(shallow.rates) == 3 and not deep.rates and "0 of 3" in deep.finding
-
-
-def test_batches_are_trained_on_as_many_sequences_at_the_rates_of_the_batch():
-    """A quarter of the steps with four times the windows, each rate with its factor, by hand."""
-    given = {name: TINY[name] for name in ("width", "heads", "tokens", "seeds", "device")}
-    result = dt.transfer(
-        "adam", [2], RATES, closures="complete", batches=[2, 8], steps=8, cache=False, **given
-    )
-    first, large = (curve.depth for curve in result.closures[0].curves)
-    assert (first, large) == ({"N": 2, "B": 2}, {"N": 2, "B": 8})
-    assert result.settings["batch"] == [2, 8]
-    assert [e.variable for e in result.closures[0].exponents] == ["B"]
-    plain = causal(dt.export(dt.Selection(optimizer="adam"), 2, width=16, heads=2))
-    expected = by_hand(plain, course(), 2 * RATES[0], 0, 2, 8)  # √4 is Adam's factor
-    assert result.closures[0].curves[1].values[0][0] == pytest.approx(expected, rel=1e-4)
-
-
-def test_over_numbers_of_steps_each_run_is_that_of_its_number():
-    """The same runs as one number alone, an exponent in T, and s where there are three."""
-    given = {**TINY, "closures": "complete", "cache": False}
-    result = dt.transfer("adam", [2], RATES, steps="2,3,5", **given)
-    data = json.loads(result.to_json())
-    (own,) = data["closures"]
-    assert [e["in"] for e in own["exponents"]] == ["T"] and data["measure"]["steps"] == [2, 3, 5]
-    assert [c["depth"]["T"] for c in own["curves"]] == [2, 3, 5]
-    alone = dt.transfer("adam", [2], RATES, steps=3, **given).closures[0].curves[0]
-    assert result.closures[0].curves[1].values == alone.values
-    assert {one["in"] for one in own["signal"]} <= {"T"}
 
 
 def test_among_the_rivals_over_batches_are_rates_without_the_factor():
