@@ -139,36 +139,26 @@ def untrained(monkeypatch):
     return found
 
 
-GIVEN = {**TINY, "width": 16, "rivals": True, "placement": "pre-ln"}
-
-
-@pytest.mark.parametrize("places", [([1, 4], None), ([2, 4], [8, 16, 32])])
-def test_a_plan_counts_the_runs_that_are_then_made(untrained, places):
-    depths, widths = places
-    given = {name: value for name, value in GIVEN.items() if name != "width" or not widths}
-    plan = dt.transfer("adam", depths, RATES, widths=widths, plan=True, **given)
+@pytest.mark.parametrize("widths", [None, [8, 16, 32]])
+def test_a_plan_counts_the_runs_that_are_then_made_and_that_the_json_has(untrained, widths):
+    given = {**TINY, "rivals": True, "placement": "pre-ln", "widths": widths}
+    plan = dt.transfer("adam", [1, 4], RATES, plan=True, **given)
     assert not untrained and getattr(plan, "exit_code", 0) == 0
-    dt.transfer("adam", depths, RATES, widths=widths, processes=1, **given)
+    data = json.loads(dt.transfer("adam", [1, 4], RATES, processes=1, **given).to_json())
     assert {name: untrained.count(name) for name in plan.runs} == plan.runs
-    assert not {*plan.runs} & {*plan.left_out} and json.loads(plan.to_json())["runs"] == plan.runs
+    assert json.loads(plan.to_json())["runs"] == plan.runs
     assert f"these are {sum(plan.runs.values())} runs" in " ".join(str(plan).split())
-    sizes = [{"N": n} | ({"d": d} if widths else {}) for n in depths for d in widths or [0]]
-    few, enough = (expected_power(sizes, RATES, plan.needed - i) for i in (1, 0))
-    assert few < ENOUGH <= enough < expected_power(sizes, RATES[::2], plan.needed)
-
-
-def test_the_json_has_the_rivals_and_what_is_left_out(untrained):
-    data = json.loads(dt.transfer("adam", [1, 2], RATES, processes=1, **GIVEN).to_json())
-    assert data["schema"] == "deepnet-theory/transfer/1" and "no κ" not in data["left_out"]
-    assert "hidden rates times d^(1/2)" in data["left_out"] and 0 <= data["power"] <= 1
-    assert [one["name"] for one in data["rivals"]] == [
-        "β² for β", "κ times N^(1/4)", "no κ", "standard sizes",
-    ]  # fmt: skip
+    places = [{"N": n} | ({"d": d} if widths else {}) for n in (1, 4) for d in widths or [0]]
+    few, enough = (expected_power(places, RATES, plan.needed - i) for i in (1, 0))
+    assert few < ENOUGH <= enough < expected_power(places, RATES[::2], plan.needed)
+    assert ["the rule", *(one["name"] for one in data["rivals"])] == [*plan.runs]
+    assert data["left_out"] == [*plan.left_out] and not {*plan.runs} & {*plan.left_out}
+    assert ("hidden rates times d^(1/2)" in plan.runs) == bool(widths)
+    assert {"β² for β", "κ times N^(1/4)", "no κ", "standard sizes"} <= {*plan.runs}
     for one in data["rivals"]:
         assert {"name", "exponent", "low", "high", "loss_gap", "verdict"} <= one.keys()
     assert data["verdict"] == "UNDECIDED" and data["because"].startswith("it is undecided")
-    alone = dt.transfer("adam", [1, 2], RATES, processes=1, **TINY, width=16)
-    assert "rivals" not in json.loads(alone.to_json())
+    assert 0 <= data["power"] <= 1
 
 
 # ---- a model of your own ----

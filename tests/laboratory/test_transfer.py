@@ -75,6 +75,7 @@ def test_every_curve_is_what_torchs_own_loop_gives(symbol):
     result = dt.transfer("adam", rates=RATES, **{"depths": [2], **given, **asked})
     data = json.loads(result.to_json())
     assert data["schema"] == "deepnet-theory/transfer/1" and data["complete"]
+    assert "rivals" not in data
     if named:
         assert data["measure"][named] == [place[symbol] for place, *_ in expected]
     # what is recommended and what derive shows; or relative to the smallest width, and standard
