@@ -33,7 +33,4 @@ def derivation():
         Step(name, lhs, rhs, Relation[relation], because, section=section, **rest)
         for name, lhs, relation, rhs, because, section, rest in rows
     )
-    selection = Selection(optimizer="lamb")
-    return Derivation(
-        selection=selection, steps=steps, conclusion=("size",),
-    )  # fmt: skip
+    return Derivation(selection=Selection(optimizer="lamb"), steps=steps, conclusion=("size",))

@@ -14,7 +14,6 @@ from deepnet_theory.definitions.constants import PartConstants, SublayerConstant
 from deepnet_theory.definitions.display import Displayed
 
 from .balanced import balanced
-from .stored import RESULTS
 
 
 def test_a_dataclass_leaves_its_display_to_the_formatters(monkeypatch):
@@ -36,12 +35,6 @@ def test_the_registry_imports_no_report_before_something_is_shown():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_a_result_has_an_html_view_that_is_well_formed(name):
-    count = balanced(RESULTS[name]._repr_html_())
-    assert count["table"] and count["svg"]
 
 
 def test_constants_over_a_base_are_few_lines_and_say_how_many_notes_there_are():

@@ -15,7 +15,7 @@ from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.step import Relation, Step
-from deepnet_theory.report.document import Document, Proposition, gathered
+from deepnet_theory.report.document import Document, Proposition
 from deepnet_theory.report.html import fragment, math
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.notation import as_written, formula_latex
@@ -78,20 +78,6 @@ def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(selec
         assert "".join(word.split()) in page, word
 
 
-def test_the_answer_stands_on_the_first_screen(derivation):
-    screen = "\n".join(text(document(derivation)).splitlines()[:24])
-    for chosen in ("recommended", "as published"):
-        assert re.search(rf"^  {chosen} +1 +\(2·N\)\^\(−1/2\) +1 ", screen, re.M), screen
-    assert "PROVED" in screen
-    reach = "β multiplies the initialisation of value, output of attention; fc1, fc2 of ffn"
-    assert reach in " ".join(screen.split())
-    page = text(document(derivation.at(N=200)))
-    assert re.search(r"^  at N = 200 +1 +0.05 +1$", page, re.M)
-    assert "PROVED: 5 of 5 steps check" in page
-    assert page.index("Derivation\n") < page.index("Consequences\n")
-    assert "BOUND (an upper bound up to a constant factor)" in " ".join(page.split())
-
-
 def test_a_wrong_step_is_seen_in_every_format(derivation):
     n = sp.Symbol("N", positive=True)
     wrong = Step("wrong", 2 * n, 3 * n, Relation.EQUAL, "planted", section="Balance")
@@ -118,20 +104,6 @@ def test_every_relation_has_its_sign_in_every_format():
         assert typed in text(told)
         assert tex in latex(told)
         assert drawn in re.sub("<[^>]+>", "", unescape(fragment(told)))
-
-
-def test_who_has_the_same_key_is_gathered_in_order_and_once():
-    pairs = (("b", "fc1"), ("a", "query"), ("b", "fc2"), ("b", "fc1"))
-    assert [*gathered(pairs).items()] == [("b", ["fc1", "fc2"]), ("a", ["query"])]
-
-
-def test_a_long_equation_is_folded(derivation):
-    symbols = sp.symbols("a0:40", positive=True)
-    long = Step("long", sp.Add(*symbols), sp.Add(*symbols), Relation.EQUAL, "long", section="X")
-    longer = replace(derivation, steps=(*derivation.steps, long))
-    page = text(document(longer))
-    assert max(map(len, page.splitlines())) <= 80
-    assert all(str(s) in page for s in symbols)
 
 
 POWERS = st.fractions(-2, 2, max_denominator=16).map(lambda p: f"({p})")
