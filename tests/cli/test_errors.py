@@ -1,14 +1,10 @@
-"""Bad input and lost streams: one clear sentence and the right exit code, never a traceback."""
+"""Bad input: one clear sentence and the right exit code, never a traceback."""
 
 import os
 import shlex
-import subprocess
-import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,11 +29,7 @@ BAD = {  # what is typed, and what its one sentence says
     "export --optimizer sgd --depth 8 --alpha 0 --beta 1": "alpha = '0' is not positive in depth",
     "verify --optimizer sgd --alpha 1 --beta 4-N": "beta = '4-N' is not positive in depth",
     "train mine.py": "JSON",
-    **(
-        {}
-        if torch.cuda.is_available()
-        else {"verify --optimizer sgd --device cuda --depths 4,8": "'cuda' is not available here"}
-    ),
+    "verify --optimizer sgd --device cuda --depths 4,8": "'cuda' is not available here",
     "list optimisers": "valid are: optimizers, placements",
     "derive --optimizer sgd --section the": "unknown section 'the'; valid are: consequences",
     "derive --compare-closures --optimizer sgd --closure symmetric": "all closures are compared",
@@ -56,7 +48,9 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --optimizer adam --form weights": "form was given without across width",
     "verify --scheme gpt-2 --step all": "step was given with the scheme",
     # a plain factory is trained by an optimizer that is named, and varied in what it takes
-    "transfer mine.py:plain --optimizer sgd --depths 4 --rates 1e-3:1e-1": "plain takes no depth",
+    "transfer mine.py:plain --optimizer sgd --depths 4 --rates 1e-3:1e-1 --processes 1": (
+        "plain takes no depth"
+    ),
     "cache drop": "valid are: show, clear",
     "verify --optimizer sgd --cache c --no-cache": "cache was given with --no-cache",
     "predict mine.py:plain --optimizer adam": "unexpected extra argument (mine.py:plain)",
@@ -87,16 +81,13 @@ def test_bad_input(cli, typed, tmp_path, monkeypatch):
     assert {p.name for p in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
 
 
-@pytest.mark.parametrize(
-    "words", [("export", "--optimizer", "sgd", "--depth", "8"), ("report", "--optimizer", "sgd")]
-)
+@pytest.mark.parametrize("words", ["export --optimizer sgd --depth 8", "report --optimizer sgd"])
 def test_output_is_refused_before_the_work(cli, tmp_path, monkeypatch, words):
     for output in (str(tmp_path / "missing" / "x.json"), str(tmp_path), ""):
-        outcome = cli(*words, "-o", output)
-        assert outcome.code == 2
-        assert f"cannot write {output!r}" in outcome.err
+        outcome = cli(*words.split(), "-o", output)
+        assert outcome.code == 2 and f"cannot write {output!r}" in outcome.err
     monkeypatch.setattr(os, "access", lambda *_: False)
-    outcome = cli(*words, "-o", str(tmp_path / "c.json"))
+    outcome = cli(*words.split(), "-o", str(tmp_path / "c.json"))
     assert outcome.code == 2 and "no permission" in outcome.err
     assert list(tmp_path.iterdir()) == []
 
@@ -119,80 +110,18 @@ def test_no_words_give_a_traceback(words):
     assert main(["derive", *words]) in (0, 2, 4)
 
 
-LONG = "x" * 300
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
 @pytest.mark.parametrize("command", [("audit",), ("measure", "--depths", "1,2")])
 def test_a_model_file_that_cannot_be_read_is_one_sentence(cli, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.py").mkdir()
-    (tmp_path / "link.py").symlink_to("nowhere")
     (tmp_path / "loop.py").symlink_to("loop.py")
     os.mkfifo("pipe.py")
-    for name in ("folder", "link", "loop", "pipe", "none", LONG, f"{LONG}/model", "a\0b"):
+    for name in ("folder", "loop", "pipe", "none", "x" * 300, "a\0b"):
         outcome = cli(*command, f"{name}.py:make")
         assert outcome.code == 2 and outcome.out == "", outcome
         assert name[:9] in outcome.err.replace("\\x00", "\0") and outcome.err.count("\n") == 1
-
-
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="streams of a POSIX shell")
-
-LISTING = "list norms"  # a command that takes a moment
-
-
-@cache
-def shell(tail, words=LISTING, before=""):
-    """The exit code of the command itself, whatever it is piped into, and what was shown."""
-    command = f"set -o pipefail; {before} {sys.executable} -m deepnet_theory {words} {tail}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
-
-
-@pytest.mark.parametrize("words", [LISTING, "--help", "list optimizers --format json"])
-def test_a_reader_that_has_gone_is_no_error_of_ours(words):
-    assert shell("| true", words) == (141, "", "")
-
-
-@pytest.mark.parametrize(
-    ("tail", "said"),
-    [
-        ("> /dev/full", "cannot write to standard output: No space left on device\n"),
-        (">&-", "standard output is closed"),
-    ],
-)
-def test_a_standard_output_that_takes_nothing_is_one_sentence(tail, said):
-    code, out, err = shell(tail)
-    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"deepnet-theory: {said}")
-
-
-FEW = "--optimizer adam --width 8 --heads 2 --tokens 4 --seeds 2 --draws 1 --depths 1,2 --no-cache"
-
-
-@pytest.mark.parametrize(
-    ("before", "words", "says"),
-    [
-        ("ulimit -n 16;", f"verify {FEW} --processes 2", "too many files are open"),
-        ("ulimit -v 400000;", f"verify {FEW}", "there is not enough memory"),
-        ("mkdir gone; cd gone; rmdir ../gone;", f"verify {FEW}", "folder has been deleted"),
-        ("PYTHONWARNINGS=error", "list norms", ""),
-    ],
-)
-def test_a_poor_machine_is_one_sentence(tmp_path, monkeypatch, before, words, says):
-    if "ulimit -v" in before and sys.platform != "linux":
-        pytest.skip("the limit is Linux's")
-    monkeypatch.chdir(tmp_path)
-    code, _, said = shell("", words, before)
-    assert code == (2 if says else 0), said
-    last = (said.splitlines() or [""])[-1]
-    assert last.startswith("deepnet-theory: ") == bool(says) and says in last
-
-
-@pytest.mark.parametrize("tail", ["2>&-", "-v 2> /dev/full", "-v 2> >(true)", "<&-"])
-def test_a_lost_standard_error_changes_nothing(cli, tail):
-    assert shell(tail)[:2] == (0, cli(*LISTING.split()).out)
-    assert tail == "<&-" or shell(tail, "list nothing")[0] == 2
 
 
 def test_a_derivation_that_is_refuted_ends_in_1(cli, monkeypatch, afresh):
