@@ -1,10 +1,7 @@
-"""Running the command line: in this process, or as a user would."""
+"""Running the command line in this process."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
@@ -12,10 +9,16 @@ import pytest
 from deepnet_theory.cli import main
 
 MODEL = """
+import torch
 from torch import nn
-def make(depth, width=16):
-    layer = nn.TransformerEncoderLayer(width, 2, 4 * width, batch_first=True)
-    return nn.Sequential(nn.Embedding(11, width), nn.TransformerEncoder(layer, depth))
+def make(depth, width=32):
+    layer = nn.TransformerEncoderLayer(width, 2, 4 * width, batch_first=True, norm_first=True)
+    stack = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
+    ids = torch.arange(8)[None]
+    return nn.Sequential(nn.Embedding(11, width), stack, nn.Linear(width, 11)), ids
+def odd(depth):
+    return nn.Sequential(nn.Conv1d(8, 8, 3), nn.Conv1d(8, 8, 3)), torch.randn(2, 8, 16)
+def plain(): return nn.Linear(8, 8)
 """
 
 
@@ -28,8 +31,6 @@ class Outcome:
 
 @pytest.fixture
 def cli(capsys):
-    """Run the command line in this process."""
-
     def run(*words):
         code = main(words)
         captured = capsys.readouterr()
@@ -40,25 +41,7 @@ def cli(capsys):
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """Somebody's model in a file of the folder at hand."""
+    """Models in a file of the current folder."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
-    return "model.py:make"
-
-
-@pytest.fixture
-def process(tmp_path):
-    """Run the command line in a fresh interpreter, in an empty folder."""
-
-    def run(*words, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", "deepnet_theory", *words],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            cwd=str(tmp_path),
-            env={**os.environ, **environment},
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr)
-
-    return run
+    (tmp_path / "mine.py").write_text(MODEL, encoding="utf-8")
+    return "mine.py:make"

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -68,9 +67,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("typed", [*BAD, *REFUSED])
-def test_bad_input(cli, typed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text("from torch import nn\ndef plain(): return nn.Linear(8, 8)\n")
+@pytest.mark.usefixtures("model")
+def test_bad_input(cli, typed, tmp_path):
     outcome = cli(*shlex.split(typed))
     assert outcome.code == (4 if typed in REFUSED else 2), outcome
     assert outcome.out == ""

@@ -6,24 +6,6 @@ from pathlib import Path
 import pytest
 
 BASE = ("--depth", "4", "--width", "32", "--base-width", "16", "--base-depth", "2")
-SOURCE = """
-import torch
-from torch import nn
-def make(depth, width=32):
-    layer = nn.TransformerEncoderLayer(width, 2, 4 * width, batch_first=True, norm_first=True)
-    stack = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
-    ids = torch.arange(8)[None]
-    return nn.Sequential(nn.Embedding(11, width), stack, nn.Linear(width, 11)), ids
-def odd(depth):
-    return nn.Sequential(nn.Conv1d(8, 8, 3), nn.Conv1d(8, 8, 3)), torch.randn(2, 8, 16)
-"""
-
-
-@pytest.fixture
-def model(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
-    return "mine.py:make"
 
 
 @pytest.mark.parametrize("trainer", ["optax", "torchtitan"])

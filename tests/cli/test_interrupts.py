@@ -67,31 +67,20 @@ def test_part_of_a_result_replaces_no_whole_one(cli, monkeypatch, tmp_path):
 FEW = (*SIZES, "--depths", "1,2")
 
 
-def untimed(out):
-    return out.rpartition("(cpu, ")[0]
-
-
-def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
-    kept = ("--cache", str(tmp_path / "cache"))
-    first = cli("verify", *FEW, *kept, "-v")
-    assert "results came from the cache" not in first.err
-    page = str(tmp_path / "report.html")
-    report = cli("report", *FEW, *kept, "-o", page, "-v")
-    assert "4 of 4 results came from the cache" in report.err
-    assert untimed(report.out) == untimed(first.out)
-    anew = cli("verify", *FEW, "--no-cache", "-v")
-    assert "results came from the cache" not in anew.err and untimed(anew.out) == untimed(first.out)
-
-
-def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
+def test_what_one_command_has_kept_another_takes_until_it_is_cleared(cli, tmp_path, monkeypatch):
     assert cli("cache").out.startswith("nothing is kept")
-    monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "own"))
-    assert cli("cache").out == f"{tmp_path / 'own'}: 0 results\n"
-    cli("verify", *FEW)
-    kept = len(list((tmp_path / "own").glob("*.json")))  # measured, and predicted, at each depth
-    assert kept == 4 and f"{kept} results\n" in cli("cache", "show").out
-    assert f"{kept} results, cleared" in cli("cache", "clear").out
-    assert " 0 results" in cli("cache").out
+    own, came = tmp_path / "own", "4 of 4 results came from the cache"
+    monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(own))
+    assert cli("cache").out == f"{own}: 0 results\n"
+    first = cli("verify", *FEW, "-v")
+    report = cli("report", *FEW, "-o", str(tmp_path / "report.html"), "-v")
+    anew = cli("verify", *FEW, "--no-cache", "-v")
+    assert came in report.err and "from the cache" not in first.err + anew.err
+    untimed = {one.out.rpartition("(cpu, ")[0] for one in (first, report, anew)}
+    assert len(untimed) == 1 and "" not in untimed
+    assert len(list(own.glob("*.json"))) == 4  # measured, and predicted, at each depth
+    assert "4 results\n" in cli("cache", "show").out
+    assert "4 results, cleared" in cli("cache", "clear").out and " 0 results" in cli("cache").out
 
 
 def test_where_nothing_can_be_written_the_work_is_done_and_it_is_said(cli, tmp_path, monkeypatch):
