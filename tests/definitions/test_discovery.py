@@ -19,14 +19,22 @@ MINE = Optimizer(name="my-rule", update="-eta*g*norm(theta)")
 """
 
 
-def test_adding_one_file_is_enough(tmp_path):
-    (tmp_path / "my_rule.py").write_text(GOOD, encoding="utf-8")
-    (tmp_path / "nameless.py").write_text(GOOD.replace('name="my-rule", ', ""), encoding="utf-8")
-    found = Folder(tmp_path, Optimizer)
-    assert {key: value.name for key, value in found.items()} == {
-        n: n for n in ("my-rule", "nameless")
-    }
+def folder(tmp_path, **files):
+    for name, content in files.items():
+        (tmp_path / f"{name}.py").write_text(content, encoding="utf-8")
+    return Folder(tmp_path, Optimizer)
+
+
+def test_adding_one_file_is_enough_and_it_is_loaded_when_its_value_is_asked_for(tmp_path):
+    nameless = GOOD.replace('name="my-rule", ', "")
+    found = folder(tmp_path, broken="raise RuntimeError", my_rule=GOOD, nameless=nameless)
+    assert [*found] == ["broken", "my-rule", "nameless"] and "broken" in found
+    assert [found[name].name for name in ("my-rule", "nameless")] == ["my-rule", "nameless"]
     assert found["my-rule"].expression.names == {"eta", "g", "theta"}
+    with pytest.raises(InputError, match="valid are: broken, my-rule, nameless"):
+        choose("optimizer", "other", found)
+    for values in (optimizers(), placements(), schemes(), sublayers()):
+        assert values and all(value.name == name for name, value in values.items())
 
 
 @pytest.mark.parametrize(
@@ -40,20 +48,8 @@ def test_adding_one_file_is_enough(tmp_path):
     ],
 )
 def test_an_irregular_file_raises(tmp_path, content):
-    (tmp_path / "my_rule.py").write_text(content, encoding="utf-8")
     with pytest.raises((TypeError, RuntimeError)):
-        dict(Folder(tmp_path, Optimizer))
-
-
-def test_a_file_is_loaded_when_its_value_is_asked_for_and_all_of_the_package_load(tmp_path):
-    (tmp_path / "my_rule.py").write_text(GOOD, encoding="utf-8")
-    (tmp_path / "broken.py").write_text("raise RuntimeError('broken')", encoding="utf-8")
-    found = Folder(tmp_path, Optimizer)
-    assert [*found] == ["broken", "my-rule"] and "broken" in found and found["my-rule"]
-    with pytest.raises(InputError, match="valid are: broken, my-rule"):
-        choose("optimizer", "other", found)
-    for values in (optimizers(), placements(), schemes(), sublayers()):
-        assert values and all(value.name == name for name, value in values.items())
+        dict(folder(tmp_path, my_rule=content))
 
 
 def test_a_constant_bears_the_name_of_its_value():
@@ -83,13 +79,10 @@ def test_what_is_too_long_is_shortened_and_what_is_not_is_kept():
     assert str(pickle.loads(pickle.dumps(InputError(told)))) == told
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("adamm", "adam"), ("Adan", "adam"), ("lam", "lamb")])
-def test_the_nearest_name_is_offered(typed, meant):
-    with pytest.raises(InputError, match=f"; did you mean {meant!r}\\?$"):
-        Selection(optimizer=typed)
-
-
-def test_where_no_name_is_near_none_is_offered():
+def test_the_nearest_name_is_offered_where_one_is_near():
+    for typed, meant in (("adamm", "adam"), ("Adan", "adam"), ("lam", "lamb")):
+        with pytest.raises(InputError, match=f"; did you mean {meant!r}\\?$"):
+            Selection(optimizer=typed)
     assert "did you mean" not in str(unknown("optimizer", "xyz", ["adam", "sgd"]))
 
 
