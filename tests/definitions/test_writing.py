@@ -76,32 +76,31 @@ def test_a_device_and_a_pipe_are_written_to_and_not_replaced(tmp_path):
     os.close(held)
 
 
-def impossible(folder):
-    (folder / "read-only").write_text("old", encoding="utf-8")
-    (folder / "read-only").chmod(0o444)
-    (folder / "loop").symlink_to(folder / "loop")
-    return {
-        str(folder / "none" / "a.json"): "the folder does not exist",
-        str(folder / "read-only" / "a.json"): "Not a directory",
-        str(folder): "it is a folder",
-        str(folder / "read-only"): "it is read-only",
-        str(folder / "loop"): "symbolic links",
-        str(folder / ("a" * 300)): "too long",
-        str(folder / "a\0b"): "null",
-        "": "give the name of a file",
-        " ": "give the name of a file",
-    }
+IMPOSSIBLE = {
+    "none/a.json": "the folder does not exist",
+    "read-only/a.json": "Not a directory",
+    ".": "it is a folder",
+    "read-only": "it is read-only",
+    "loop": "symbolic links",
+    "a" * 300: "too long",
+    "a\0b": "null",
+    "": "give the name of a file",
+    " ": "give the name of a file",
+}
 
 
 @posix
-def test_what_cannot_be_written_is_one_sentence_before_and_when(tmp_path):
-    for path, why in impossible(tmp_path).items():
+def test_what_cannot_be_written_is_one_sentence_before_and_when(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("read-only").write_text("old", encoding="utf-8")
+    Path("read-only").chmod(0o444)
+    Path("loop").symlink_to("loop")
+    for path, why in IMPOSSIBLE.items():
         for attempt in (require_writable, lambda p: write_text(p, "new")):
-            with pytest.raises(InputError, match=why) as caught:
+            with pytest.raises(InputError, match=rf"^cannot write .*{why}"):
                 attempt(path)
-            assert str(caught.value).startswith("cannot write ")
-    assert (tmp_path / "read-only").read_text(encoding="utf-8") == "old"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["loop", "read-only"]
+    assert Path("read-only").read_text(encoding="utf-8") == "old"
+    assert {p.name for p in tmp_path.iterdir()} == {"loop", "read-only"}
 
 
 def test_what_cannot_be_read_is_one_sentence(tmp_path):
