@@ -68,6 +68,13 @@ class Block(nn.Module):
         return self.line(x, self.mlp, self.ln_2)
 
 
+class Lone(Block):
+    """A feed-forward sublayer alone."""
+
+    def forward(self, x):
+        return self.line(x, self.mlp, self.ln_2)
+
+
 class Stack(nn.Module):
     """Blocks of vectors, and a norm behind them or none."""
 

@@ -113,8 +113,8 @@ class BranchReader:
         self.graph, self.norms, self.end = parts.graph, parts.norms, end
         self.stops = frozenset(parts.stops)
         self.nodes = sorted(self._behind(end))
-        learns = [n for n in self.nodes if self.graph.learns(n)]  # the others only choose
-        self.choosing = parts.products.keys() & {*self.nodes}.difference(learns)
+        learns = [n for n in self.nodes if n.differentiable and self.graph.learns(n)]
+        self.choosing = parts.products.keys() & {*self.nodes}.difference(learns)  # and no more
         products = {n: parts.products[n] for n in learns if n in parts.products}
         chooses = any(n.op in CHOICES for n in self.nodes)  # else stacked matrices are no experts
         self.products = {n: p for n, p in products.items() if chooses or p.stacked == 1}
@@ -159,6 +159,8 @@ class BranchReader:
                 return UNKNOWN
         elif (choice := self._choice()) is not None:
             kind = self._experts(*choice)
+        elif self.choosing and any(p.stacked > 1 for p in self.products.values()):
+            return UNKNOWN
         else:
             kind = self._opened() if self.gates else self._feed_forward()
         if kind == UNKNOWN:

@@ -367,8 +367,10 @@ class Experts(nn.Module):
 
     def forward(self, x):
         rows, phi = x.flatten(0, 1), ACTIVATIONS[self.s["activation"]]
-        gates, which = self.router(rows).topk(self.chosen, -1)
-        gates = gates.softmax(-1)
+        scores = self.router(rows)
+        with torch.no_grad():  # a view, without gradients, chooses alone
+            which = scores.view(-1, self.count).topk(self.chosen)[1]
+        gates = scores.gather(1, which).softmax(-1)
         if self.s["experts"] == "stacked":
             gates = gates.new_zeros(len(rows), self.count).scatter(1, which, gates)
             z = phi(torch.bmm(rows.expand(self.count, -1, -1), self.into))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 from written_models import GPT, MLP, Stack, pre
@@ -57,15 +57,6 @@ def small(w, gain):
 
 
 ROLES = ("query", "key", "value", "output", "fc1", "fc2")
-KNOWN = {  # what multiplies stream and branch, and the matrices of DeepNorm's sizes
-    "alpha on the branch": (1.0, ALPHA, {}),
-    "alpha not used": (1.0, 1.0, {}),
-    "packed matrix not scaled": (ALPHA, 1.0, {"value": 1 / BETA}),
-    "packed matrix drawn and scaled as one": (
-        ALPHA, 1.0, dict.fromkeys(("query", "key"), BETA * 2**-0.5) | {"value": 2**-0.5}),
-    "beta on another standard deviation": (
-        ALPHA, 1.0, dict.fromkeys(ROLES[:4], 0.16) | dict.fromkeys(ROLES[4:], 0.253)),
-}  # fmt: skip
 
 
 def faulty(stream, branch, times):
@@ -86,12 +77,26 @@ def found(audit):
     return named
 
 
-def is_named(stream, branch, times, scheme=None):
-    """Each fault in its place and with its size; the plan mends the matrices."""
-    model = faulty(stream, branch, times)
+UNPACKED = {"value": 1 / BETA}
+PACKED = dict.fromkeys(("query", "key"), BETA * 2**-0.5) | {"value": 2**-0.5}
+OF_ANOTHER_STD = dict.fromkeys(ROLES[:4], 0.16) | dict.fromkeys(ROLES[4:], 0.253)
+TIMES = st.sampled_from((0.2, 0.5, 0.8, 1.0, 1.25, 3.0))
+
+
+@settings(max_examples=12)
+@example(1 / ALPHA, ALPHA, {}, None)  # alpha on the branch
+@example(1 / ALPHA, 1, {}, None)  # alpha not used
+@example(1 / ALPHA, 1 / ALPHA, {}, None)  # none: the branch is divided
+@example(1, 1, UNPACKED, None)  # a packed matrix not scaled
+@example(1, 1, PACKED, None)  # a packed matrix drawn and scaled as one
+@example(1, 1, OF_ANOTHER_STD, None)  # beta on another standard deviation
+@given(TIMES, TIMES, st.dictionaries(st.sampled_from(ROLES), TIMES), st.just("deepnorm"))
+def test_a_fault_is_named_in_its_place_and_with_its_size(stream, branch, times, scheme):
+    """And the plan mends the matrices; well-known faults are named without the scheme."""
+    model = faulty(stream * ALPHA, branch, times)
     audit = dt.audit(model, X, scheme=scheme, optimizer="adamw")
     wanted = {role: by for role, by in times.items() if by != 1}
-    if not math.isclose(alpha := stream / branch / ALPHA, 1, rel_tol=1e-6):
+    if not math.isclose(alpha := stream / branch, 1, rel_tol=1e-6):
         wanted |= {(kind, "alpha"): alpha for kind in ("attention", "ffn")}
     assert found(audit) == {key: pytest.approx(by, rel=0.03) for key, by in wanted.items()}
     assert (audit.against, audit.follows) == ("deepnorm", None if wanted else "deepnorm")
@@ -103,39 +108,16 @@ def is_named(stream, branch, times, scheme=None):
     assert left == ({"alpha"} if ("ffn", "alpha") in wanted else set())
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_a_well_known_fault_is_named_without_the_scheme(name):
-    is_named(*KNOWN[name])
-
-
-TIMES = st.sampled_from((0.2, 0.5, 0.8, 1.0, 1.25, 3.0))
-
-
-@settings(max_examples=12)
-@given(stream=TIMES, branch=TIMES, times=st.dictionaries(st.sampled_from(ROLES), TIMES))
-def test_a_fault_is_named_in_its_place_and_with_its_size(stream, branch, times):
-    is_named(stream * ALPHA, branch, times, "deepnorm")
-
-
 def adam_post_ln():
     torch.manual_seed(0)
     return build(dt.export("adam", depth=N, width=WIDTH, vocab=61))
 
 
 FAITHFUL = {
-    "DeepNorm": (lambda: (net(post, SCALED), X), None, "deepnorm"),
-    "DeepNorm, the branch divided": (
-        lambda: (net(lambda x, f, norm: norm(x + f(x) / ALPHA), SCALED), X),
-        None, "deepnorm",
-    ),
     "Adam's rule, by our own builder": (lambda: (adam_post_ln(), None), "adam", "adam"),
-    "CompleteP": (
-        lambda: (net(lambda x, f, norm: x + f(norm(x)) / N, {}), X), None, "completep",
-    ),
+    "CompleteP": (lambda: (net(lambda x, f, n: x + f(n(x)) / N, {}), X), None, "completep"),
     "LAMB's pre-LN rule": (
-        lambda: (net(lambda x, f, norm: x + f(norm(x)),
-                     dict.fromkeys(SCALED, (2 * N) ** -0.5)), X), "lamb", "lamb",
-    ),
+        lambda: (net(pre, dict.fromkeys(SCALED, (2 * N) ** -0.5)), X), "lamb", "lamb"),
 }  # fmt: skip
 
 
@@ -152,10 +134,9 @@ def told(audit):
     return " ".join(text(document(audit)).replace("\\\n", " ").split())
 
 
-RES_POST = "res-post-ln", lambda x, f, n: x + n(f(x))
-
-
-@pytest.mark.parametrize(("placement", "line"), [("pre-ln", pre), RES_POST])
+@pytest.mark.parametrize(
+    ("placement", "line"), [("pre-ln", pre), ("res-post-ln", lambda x, f, n: x + n(f(x)))]
+)
 def test_a_model_as_torch_makes_it_is_held_against_a_rule_of_its_own_placement(placement, line):
     audit = dt.audit(net(line, {}, lambda w, gain: None, final=True), X, optimizer="adamw")
     assert (audit.placement, audit.against) == (placement, "adamw")
@@ -207,26 +188,26 @@ def loud(model):
     nn.init.normal_(model.lm_head.weight)
 
 
-@pytest.mark.parametrize(
-    ("change", "where", "what"),
-    [(copied, "", "the layers start as copies of one"),
-     (loud, "head: lm_head.weight", "the loss starts at")],
-)  # fmt: skip
-def test_what_starts_wrong_beside_the_rule_is_a_finding(change, where, what):
-    model = net(post, SCALED, model=GPT)
-    change(model)
-    audit = dt.audit(model, torch.arange(24).view(2, 12))
-    assert audit.exit_code == 1
-    assert any(where in f.where and what in f.what for f in audit.findings)
-
-
-def test_beta_outside_the_layers_is_a_finding():
-    model = net(post, SCALED, model=GPT)
+def beta_outside(model):
     for p in (model.wte.weight, model.wpe.weight, model.lm_head.weight):
         nn.init.xavier_normal_(p, BETA)
-    found = dt.audit(model, torch.arange(24).view(2, 12), scheme="deepnorm").findings
-    assert {f.where for f in found} == {f"{n}.weight: gain" for n in ("wte", "wpe", "lm_head")}
-    assert all(f.size == pytest.approx(1 / BETA, rel=0.05) for f in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "wheres", "what"),
+    [(copied, {f"decoder, all {N} layers"}, "the layers start as copies of one"),
+     (loud, {"head: lm_head.weight"}, "the loss starts at"),
+     (beta_outside, {f"{n}.weight: gain" for n in ("wte", "wpe", "lm_head")},
+      "times Xavier's")],
+)  # fmt: skip
+def test_what_starts_wrong_beside_the_rule_is_a_finding(change, wheres, what):
+    model = net(post, SCALED, model=GPT)
+    change(model)
+    audit = dt.audit(model, torch.arange(24).view(2, 12), scheme="deepnorm")
+    assert (audit.exit_code, {f.where for f in audit.findings}) == (1, wheres)
+    assert all(what in f.what for f in audit.findings)
+    if change is beta_outside:
+        assert all(f.size == pytest.approx(1 / BETA, rel=0.05) for f in audit.findings)
 
 
 def test_a_wrong_alpha_has_its_module_and_line():
@@ -240,7 +221,7 @@ def test_a_wrong_alpha_has_its_module_and_line():
 
 
 def test_the_json_is_the_public_one():
-    audit = dt.audit(faulty(*KNOWN["packed matrix not scaled"]), X, optimizer="adamw")
+    audit = dt.audit(faulty(ALPHA, 1.0, UNPACKED), X, optimizer="adamw")
     data = json.loads(audit.to_json())
     assert data["schema"] == "deepnet-theory/audit/1"
     assert (data["placement"], data["layers"], data["follows"]) == ("post-ln", N, None)
@@ -281,49 +262,44 @@ def test_constants_are_held_against_the_model_and_those_of_another_depth_are_the
     assert "gains are those of the constants" in cut.findings[0].what
 
 
-def stepped(*wrong, rule="adamw"):
-    """An audit of our own groups under AdamW, with some values (kind, knob, times) planted."""
+def stepped(kind="", knob="lr", times=1.0, of=slice(None), rule="adamw"):
+    """An audit of our own groups, or of some, under AdamW with a value planted in one kind."""
     torch.manual_seed(0)
     model = build(constants := dt.export(rule, depth=N, width=WIDTH, vocab=61))
     groups = parameter_groups(model, 1e-3, weight_decay=0.1)
-    for kind, knob, times in wrong:
-        of_kind = [g for g in groups if kind in g["name"]]
-        assert of_kind
-        for group in of_kind:
+    assert any(kind in g["name"] for g in groups)
+    for group in groups:
+        if kind in group["name"]:
             group[knob] = group[knob] * times if group[knob] else times
-    return dt.audit(model, optimizer=torch.optim.AdamW(groups, lr=1e-3), constants=constants)
+    return dt.audit(model, optimizer=torch.optim.AdamW(groups[of], lr=1e-3), constants=constants)
 
 
-def test_rates_that_nobody_knows_are_a_remark():
+def test_our_own_groups_are_faithful_and_rates_that_nobody_knows_are_a_remark():
     """`complete` multiplies the scaled matrices' learning rates; an optimizer's groups show it."""
     rule = dt.Selection("adamw", placement="pre-ln", closure="complete")
     constants = dt.export(rule, depth=N, width=WIDTH, vocab=61)
     (remark,) = dt.audit(build(constants), constants=constants).remarks
     assert "multiples of the learning rate" in remark and "value" in remark
-    assert stepped(rule=rule).remarks == ()
+    for faithful in (stepped(), stepped(rule=rule)):
+        assert (faithful.remarks, faithful.findings) == ((), ())
+    assert "in no group of the optimizer, such as" in " ".join(stepped(of=slice(1, None)).remarks)
 
 
-STEPS = {
-    "norm-gain": ("norm-gain", "lr", 6.0, "norm gain", "learns at 0.001, expected 0.000167"),
-    "biases": ("output-bias", "lr", 3.0, "_bias", "learns at 0.003, expected 0.001"),
-    "epsilon": ("norm-gain", "eps", 5.0, "norm gain", "has epsilon 5e-08, expected 1e-08"),
-    "decay": ("norm-gain", "weight_decay", 0.1, "norm gain", "decays by 0.1, expected 0"),
-    "matrices' decay": ("unscaled", "weight_decay", 2.0, "", "decays by 0.2, expected 0.1"),
-}
-
-
-def test_our_own_groups_are_faithful():
-    assert stepped().findings == ()
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_what_steps_otherwise_than_its_kind_is_named(name):
-    kind, knob, times, where, what = STEPS[name]
-    audit = stepped((kind, knob, times))
-    assert audit.verdict == "REFUTED"
-    size = math.inf if name == "decay" else times
-    assert [f.size for f in audit.findings] == pytest.approx([size])
+@pytest.mark.parametrize(
+    ("kind", "knob", "times", "where", "what"),
+    [
+        ("norm-gain", "lr", 6.0, "norm gain", "learns at 0.001, expected 0.000167"),
+        ("output-bias", "lr", 3.0, "_bias", "learns at 0.003, expected 0.001"),
+        ("norm-gain", "eps", 5.0, "norm gain", "has epsilon 5e-08, expected 1e-08"),
+        ("norm-gain", "weight_decay", 0.1, "norm gain", "decays by 0.1, expected 0"),
+        ("unscaled", "weight_decay", 2.0, "", "decays by 0.2, expected 0.1"),
+    ],
+)
+def test_what_steps_otherwise_than_its_kind_is_named(kind, knob, times, where, what):
+    audit = stepped(kind, knob, times)
     (finding,) = audit.findings  # of all layers and kinds of sublayers
+    size = math.inf if times < 1 else times
+    assert (audit.verdict, finding.size) == ("REFUTED", pytest.approx(size))
     assert where in finding.where and f"all {N} layers" in finding.where
     assert what in finding.what and f'"{knob}": ' in finding.mend
 
@@ -357,21 +333,19 @@ def test_a_norm_left_out_in_one_layer_is_named_there():
 
 def test_matrices_of_a_role_are_held_against_the_rule_together():
     """More finely than each alone; without a role, at 0, or left by the rule, it is not held."""
-
     gains = {"fc1": 1.0, "key": None, UNKNOWN: 1.0}
 
     def together(off, *others):
-        drawn = [SimpleNamespace(role="fc1", size=off, xavier=1.0, error=0.01) for _ in range(100)]
-        sublayer = SimpleNamespace(stack="encoder", kind="ffn", matrices=[*drawn, *others])
+        matrices = [
+            SimpleNamespace(role=role, size=size, xavier=1.0, error=0.01)
+            for role, size in (*[("fc1", off)] * 100, *others)
+        ]
+        sublayer = SimpleNamespace(stack="encoder", kind="ffn", matrices=matrices)
         wanted = SimpleNamespace(gain=lambda matrix: gains[matrix.role])
         return _together(*(SimpleNamespace(sublayers=[one]) for one in (sublayer, wanted)))
 
-    far = [
-        SimpleNamespace(role=role, size=size, xavier=1.0, error=0.01)
-        for role, size in ((UNKNOWN, 9.0), ("fc1", 0.0), ("key", 9.0))
-    ]
-    assert together(1.0) and together(1.0, *far)
-    assert not together(1.02) and not together(1.02, *far)
+    for others in ((), ((UNKNOWN, 9.0), ("fc1", 0.0), ("key", 9.0))):
+        assert together(1.0, *others) and not together(1.02, *others)
 
 
 def test_a_layer_that_is_the_exception_is_drawn_and_equal_layers_are_not():
@@ -424,14 +398,3 @@ def test_a_multiplier_of_the_base_that_the_forward_pass_lacks_is_a_finding():
     assert constants.scores == 0.5, "a head is 4 times as wide"
     wheres = [f.where for f in dt.audit(model, ids, constants=constants).findings]
     assert "scores" in wheres and "logits" not in wheres
-
-
-def test_parameters_in_no_group_of_the_optimizer_are_a_remark():
-    constants = dt.export("adamw", placement="pre-ln", depth=2, width=16, heads=2, vocab=61)
-    model = build(constants)
-    groups = parameter_groups(model, lr=1e-3)
-    whole, few = (
-        " ".join(dt.audit(model, optimizer=torch.optim.AdamW(some), constants=constants).remarks)
-        for some in (groups, groups[1:])
-    )
-    assert "in no group" not in whole and "in no group of the optimizer, such as" in few

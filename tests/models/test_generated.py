@@ -187,11 +187,18 @@ def test_a_number_in_the_code_changes_no_step_of_a_model_with_its_groups(
     assert any(size == pytest.approx(9 if optimizer == "sgd" else 3) for size in sizes)
 
 
-def test_an_expert_that_no_token_chose_asks_for_more_tokens():
-    s = sentence(**PLAIN | {"placement": "pre-ln", "feed": "ffn@2/4", "experts": "apart"})
-    reading = read(Model(s), tokens()[:1, :1])
-    assert not reading.understood
-    assert "of 4 experts were chosen in the forward pass: give it more tokens" in reading.notes[0]
+@pytest.mark.parametrize("experts", GRAMMAR["experts"])
+def test_a_router_without_gradients_and_an_expert_that_no_token_chose_are_said(experts):
+    words = PLAIN | {"placement": "pre-ln", "feed": "ffn@2/4", "experts": experts}
+    model = Model(sentence(layers=1, **words))
+    if experts == "apart":
+        (note,) = read(model, tokens()[:1, :1]).notes
+        assert "of 4 experts were chosen in the forward pass: give it more tokens" in note
+    router = model.parts[0].h[0][1].branches[0].router
+    router.forward = torch.no_grad()(router.forward)
+    feed = read(model, tokens()).sublayers[1]
+    assert feed.kind == "unknown"
+    assert feed.why == "a router chooses experts, and no gradient reaches its matrix"
 
 
 def test_a_gated_attention_that_a_feed_forward_follows_in_its_branch_has_no_law():

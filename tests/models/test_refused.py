@@ -7,7 +7,7 @@ import pytest
 import torch
 from fixed import everything
 from torch import nn
-from written_models import GPT, Block, Stack, SwiGLU, post, pre
+from written_models import GPT, Lone, Stack, SwiGLU, post, pre
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
@@ -66,15 +66,8 @@ def dense_first(model):  # as DeepSeek's
         block.mlp = SwiGLU(D)
 
 
-class Skipping(Block):
-    """A layer without a feed-forward."""
-
-    def forward(self, x):
-        return self.line(x, self.attn, self.ln_1)
-
-
-def without_the_last(model):
-    model.h[-1] = Skipping(pre, D)
+def lone_at_the_end(model):
+    model.h[-1] = Lone(pre, D)
 
 
 def a_matrix(model):
@@ -102,7 +95,7 @@ WITHOUT_LAW = {  # what the audit says, and apply_ where it says something else
     dense_first: (
         "layer 0 is attention,ffn, others are attention,ffn-swiglu, and no rule",
         rf"{FOR} [a-z, ]+$"),
-    without_the_last: ("layer 3 is attention, others are attention,ffn, and no rule here", FOR),
+    lone_at_the_end: ("layer 3 is ffn, others are attention,ffn, and no rule here", FOR),
     a_matrix: (rf"{SHARED}mlp\.c_fc\.weight, and no law here is of shared layers", None),
     norms_alone: (rf"{SHARED}ln_1\.weight", None),
     first_and_last: (rf"{SHARED}attn", None),
