@@ -18,7 +18,7 @@ import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import placement
 
-WIDTH, HEADS, VOCAB, TOKENS = 16, 2, 23, 12
+WIDTH, HEADS, SHARED, VOCAB, TOKENS = 16, 4, 2, 23, 12
 K = WIDTH // HEADS
 
 # x and the branch's y, each with its coefficient, in the ways that people add them up
@@ -165,7 +165,7 @@ def sentence(seed=0, layers=2, **pinned):
     depth = (layers, layers) if two else layers
     sizes = {
         "width": WIDTH, "heads": HEADS, "vocab": VOCAB, "bias": said["bias"],
-        "kv_heads": 1 if said["shared keys"] else None, "activation": said["activation"],
+        "kv_heads": SHARED if said["shared keys"] else None, "activation": said["activation"],
         "tied_head": said["tied"],
     }  # fmt: skip
     try:
@@ -254,7 +254,7 @@ class Branch(nn.Module):
 class Attention(Branch):
     def __init__(self, s, kind):
         super().__init__(s, kind)
-        self.kv = K if s["shared keys"] else WIDTH
+        self.kv = SHARED * K if s["shared keys"] else WIDTH
         self.latent = kind == "attention-latent"
         rows = {"query": WIDTH, "key": self.kv, "value": self.kv}
         if self.latent:

@@ -21,7 +21,7 @@ WORDS = "placement", "attention", "feed", "packing", "matrix"
 PINNED = [
     *({word: GRAMMAR[word][i % len(GRAMMAR[word])] for word in WORDS}
       for i in range(max(len(GRAMMAR[word]) for word in WORDS))),
-    {"stack": "encoder-decoder"}, {"stack": "decoder"},
+    {"stack": "encoder-decoder", "packing": "apart", "shared keys": True}, {"stack": "decoder"},
     {"feed": "ffn@2/4", "experts": "stacked"},
     *({"feed": "ffn@2/4", "placement": placed, "experts": "apart"}
       for placed in ("res-post-ln", "sandwich-ln")),

@@ -10,7 +10,6 @@ from translated import unstack
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.runtime import build
-from deepnet_theory.runtime.model import Residual
 
 STACKS = ("encoder", "decoder", "encoder-decoder")
 F64 = torch.float64
@@ -50,18 +49,12 @@ def test_a_stack_of_seeds_is_the_models_side_by_side(constants, index, stack, pl
 @pytest.mark.parametrize("placement", sorted(placements()))
 def test_the_written_line_is_the_placements_equation(constants, placement):
     """The line in Residual.forward against the spec's own equation, interpreted."""
-    model = build(constants(placement=placement), dtype=F64)
-    x = torch.randn(2, 5, 16, dtype=F64)
+    model, x = build(constants(placement=placement), dtype=F64), torch.randn(2, 5, 16, dtype=F64)
     written = model.body(x)
     for residual in model.residuals():
         p = residual.placement
-        assert isinstance(residual, Residual) and len(residual.norms) == p.equation.count("norm(")
         residual.placement = Placement(p.name, f"({p.equation})", p.final_norm)  # no line's text
     torch.testing.assert_close(model.body(x), written, rtol=0, atol=1e-12)
-    # planted error: an equation that differs must give another result
-    for residual in model.residuals():
-        residual.placement = Placement("wrong", f"1.01*x + {p.equation}", p.final_norm)
-    assert not torch.allclose(model.body(x), written)
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -75,32 +68,6 @@ def test_nothing_leaks_from_the_future(constants, stack, seen, seed):
     memory = sources(stack, a)
     changed = (model(a, memory) - model(b, memory))[0, :seen].abs().max()
     assert (changed > 0) == (stack == "encoder")  # an encoder sees everything
-
-
-@pytest.mark.parametrize("stack", ["decoder", "encoder-decoder"])
-def test_grouped_heads_are_heads_that_share_their_keys_and_values(constants, stack):
-    grouped = build(constants(stack, kv_heads=2), dtype=F64)
-    full = build(constants(stack), dtype=F64)
-
-    def repeated(tensor):  # each head of 4 rows, once for every query head that reads it
-        heads = tensor.reshape(2, 4, *tensor.shape[1:])
-        return heads.repeat_interleave(2, 0).reshape(16, *tensor.shape[1:])
-
-    state = grouped.state_dict()
-    for name, tensor in state.items():
-        if ".key." in name or ".value." in name:
-            state[name] = repeated(tensor)
-    full.load_state_dict(state)
-    tokens = torch.randint(50, (2, 7))
-    memory = sources(stack, tokens)
-    logits = grouped(tokens, memory)
-    torch.testing.assert_close(logits, full(tokens, memory), rtol=0, atol=1e-10)
-    # planted error: the groups dealt out in turn and not in blocks
-    for name, tensor in grouped.state_dict().items():
-        if ".key." in name or ".value." in name:
-            state[name] = tensor.repeat(2, *(1 for _ in tensor.shape[1:]))
-    full.load_state_dict(state)
-    assert not torch.allclose(logits, full(tokens, memory), atol=1e-6)
 
 
 def test_what_does_not_fit_a_model_is_refused(constants):
