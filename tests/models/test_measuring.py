@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from small_constants import make_constants
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from written_models import GPT, Stack
+from written_models import GPT, Stack, Sum
 
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError
@@ -26,25 +26,6 @@ from deepnet_theory.runtime import build
 
 D, V = 16, 32
 ETA = 2.0**-10
-
-
-class Sum(nn.Module):
-    """F = x + scale·Σ xWᵢ: one sign step of all Wᵢ, whose gradients agree, moves it by scale·N."""
-
-    def __init__(self, depth, scale=1.0):
-        super().__init__()
-        self.embedding = nn.Embedding(V, D)
-        self.head = nn.Linear(D, V)  # before the maps: the same at all depths
-        self.maps = nn.ModuleList(nn.Linear(D, D, bias=False) for _ in range(depth))
-        for m in self.maps:
-            nn.init.zeros_(m.weight)
-        self.scale = scale
-        for p in (*self.embedding.parameters(), *self.head.parameters()):
-            p.requires_grad_(False)
-
-    def forward(self, ids):
-        x = self.embedding(ids)
-        return self.head(x + self.scale * sum(m(x) for m in self.maps))
 
 
 class Decoder(GPT):
@@ -176,24 +157,21 @@ def test_every_way_to_name_an_optimizer_is_one_step():
 # ------------------------------------------------------------------------------ bad input
 
 
-class Silent(Sum):
-    def forward(self, ids):
-        super().forward(ids)
-        return "done"
+def other(forward):
+    """A factory of sums with another forward pass."""
+    return lambda depth: (type("Other", (Sum,), {"forward": forward})(depth), IDS)
 
 
-class Zero(Sum):
-    def forward(self, ids):
-        return self.head(0 * self.embedding(ids) * self.maps[0].weight.sum())
+def noisy(model, ids):
+    return model.head(model.embedding(ids) + 0.01 * torch.randn(D) + model.maps[0].weight.sum())
 
 
-class Noisy(Sum):
-    def forward(self, ids):
-        return self.head(self.embedding(ids) + 0.01 * torch.randn(D) + self.maps[0].weight.sum())
+def zero(model, ids):
+    return model.head(0 * model.embedding(ids) * model.maps[0].weight.sum())
 
 
-def frozen(depth):
-    return Sum(depth).requires_grad_(False)
+def infinite(model, ids):
+    return model.head(model.maps[0](model.embedding(ids)) * math.inf)
 
 
 BAD = {
@@ -205,17 +183,21 @@ BAD = {
     "is no optimizer": lambda: measure(Sum, [2, 4], optimizer=3),
     "in place of a model's optimizer": lambda: measure(Sum, [2, 4], optimizer=lambda m: m),
     "no step of one gradient": lambda: measure(Sum, [2, 4], optimizer=torch.optim.LBFGS),
-    "F is zero": lambda: measure(Zero, [2, 4], optimizer="sgd"),
+    "F is zero": lambda: measure(other(zero), [2, 4], optimizer="sgd"),
     "has no learning rate above 0": lambda: measure(
         Sum, [2, 4], optimizer=lambda m: torch.optim.SGD(m.parameters(), lr=0.0)
     ),
     "makes no models": lambda: measure(3, [2, 4], optimizer="adamw"),
     "not a whole number from 1": lambda: measure(Sum, [2, 4], optimizer="adamw", seeds=0),
     "does it use the depth": lambda: measure(lambda n: Sum(3), [2, 4], optimizer="adamw", seeds=2),
-    "differ by": lambda: measure(Noisy, [2, 4], optimizer="adamw", seeds=2),
-    "frozen": lambda: measure(frozen, [2, 4], optimizer="adamw", seeds=2),
+    "differ by": lambda: measure(
+        other(noisy), [2, 4], optimizer="adamw", seeds=2
+    ),
+    "frozen": lambda: measure(
+        lambda n: Sum(n).requires_grad_(False), [2, 4], optimizer="adamw", seeds=2
+    ),
     "holds no floating-point tensor": lambda: measure(
-        lambda n: (Silent(n), IDS), [2, 4], optimizer="sgd"
+        other(lambda model, ids: "done"), [2, 4], optimizer="sgd"
     ),
 }  # fmt: skip
 
@@ -244,11 +226,7 @@ def test_a_factory_that_sets_its_own_seed_and_what_is_not_finite_are_not_decided
     assert {len(p.values) for p in found.points} == {1}
     assert "UNDECIDED" in repr(found) and "REFUTED" not in repr(found)
 
-    class Broken(Sum):
-        def forward(self, ids):
-            return self.head(self.maps[0](self.embedding(ids)) * math.inf)
-
-    found = measure(lambda n: (Broken(n), IDS), [2, 4], optimizer="sgd", seeds=2)
+    found = measure(other(infinite), [2, 4], optimizer="sgd", seeds=2)
     assert found.verdict.value == "UNDECIDED"
     assert "at depth 2 F or its change is not finite" in found.provenance.warnings
 
@@ -258,22 +236,12 @@ def test_a_factory_that_sets_its_own_seed_and_what_is_not_finite_are_not_decided
 
 OWN = """
 import torch
-from torch import nn
-from written_models import GPT, Stack
-class Sum(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.e = nn.Embedding(32, 8).requires_grad_(False)
-        self.maps = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(n))
-        [nn.init.zeros_(m.weight) for m in self.maps]
-    def forward(self, ids):
-        x = self.e(ids)
-        return x + sum(m(x) for m in self.maps)
+from written_models import Sum
 def make(depth):
     print('made')
-    return Sum(depth)
+    return Sum(depth, 1.0, 8)
 def slower(model):
-    return torch.optim.SGD(model.parameters(), lr=1 / len(model.maps))
+    return torch.optim.SGD(model.maps.parameters(), lr=1 / len(model.maps))
 """
 
 
@@ -301,7 +269,7 @@ def test_the_command(tmp_path, capsys):
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """The file of a model whose width is in a file beside it."""
-    folder, text = tmp_path / "own", OWN.replace("8", "WIDTH").replace("zeros_", "ones_")
+    folder, text = tmp_path / "own", OWN.replace("8", "WIDTH")
     write(folder / "own.py", "from sizes import WIDTH\n" + text)
     write(folder / "sizes.py", "WIDTH = 8\n")
     forget(monkeypatch)
@@ -327,7 +295,7 @@ def kept(file, cache=None, depths=(1, 2), **more):
 
 
 CHANGED = {"update": "-eta*g", "seeds": 3, "seed": 1, "inputs": IDS, "depths": (1, 3)}
-EDITS = [("own.py", "x + sum", "x + 3 * sum"), ("sizes.py", "8", "6")]
+EDITS = [("own.py", "1.0", "3.0"), ("sizes.py", "8", "6")]
 
 
 def test_what_is_changed_in_settings_or_files_is_measured_anew(own, tmp_path, monkeypatch):
