@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 2002,
     "definitions": 5234,
     "laboratory": 4489,
-    "models": 5154,
+    "models": 5156,
     "processes": 495,
     "proof": 4019,
     "report": 2236,
