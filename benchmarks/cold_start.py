@@ -24,6 +24,7 @@ CASES = {
     "derive --optimizer sgd": ["-m", "deepnet_theory", "derive", "--optimizer", "sgd"],
     "derive --optimizer adam": ["-m", "deepnet_theory", "derive", "--optimizer", "adam"],
     "derive --optimizer lamb": ["-m", "deepnet_theory", "derive", "--optimizer", "lamb"],
+    "its steps": ["-m", "deepnet_theory", "derive", "--optimizer", "lamb", "--steps"],
 }
 PROFILE = """
 import time

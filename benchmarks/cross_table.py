@@ -20,7 +20,7 @@ from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.settings import Settings, parse_depths
 from deepnet_theory.laboratory.verify import verify
-from deepnet_theory.proof.rule import rule_of
+from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import predictions
 
 RULES = ("sgd", "adam", "lamb")
@@ -61,7 +61,7 @@ def main() -> None:
         for name in RULES:
             start = time.perf_counter()
             selection = Selection(optimizer=under)
-            rule = rule_of(Selection(optimizer=name, closure="published"))
+            rule = Answer(Selection(optimizer=name, closure="published")).rule
             expected = replace(predictions(selection, rule), assumptions=())
             layers = parse_depths(given.depths, selection.the_stack)
             result = verify(selection, rule, expected, layers, settings)

@@ -29,7 +29,7 @@ from deepnet_theory.laboratory.one_sublayer import predict_depth
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.trial import Case
-from deepnet_theory.proof.rule import rule_of
+from deepnet_theory.sizes.answer import Answer
 
 HALVES = (("sgd", "adam", "muon"), ("momentum", "lamb", "lion"))
 WITHIN = {"sgd": 0.03, "momentum": 0.03}  # what is aimed at; 5 % for all others
@@ -70,7 +70,9 @@ def row(what: str, selection: Selection, depth: int, settings: Settings) -> str:
     """Measured, predicted and their ratio, as a line of the table."""
     if selection.optimizer in WITHIN and depth < DEEP:
         settings = replace(settings, draws=MORE * settings.draws)
-    case = Case(selection, rule_of(replace(selection, closure="published")), {"N": depth}, settings)
+    case = Case(
+        selection, Answer(replace(selection, closure="published")).rule, {"N": depth}, settings
+    )
     measured = np.array(measure_model_update(case, draws=settings.draws))
     found = predict_depth(case)["all"]
     logs = t_interval(np.log(measured / np.array(found.values)))

@@ -21,7 +21,7 @@ from deepnet_theory.cli import main
 SESSIONS = Path(__file__).parent / "outputs"
 NUMBER = re.compile(r"(-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]?\d+)")
 VERSION = re.compile(r'"deepnet_theory": "[^"]*"')
-AGREE = re.compile(r"(\d+) of\s+\1\s+agree")  # how many facts there are is not the page's
+CONFIRMED = re.compile(r"confirm\s+(\d+)\s+of\s+\1\s")
 MOST_LINES = 300  # of a session: whole derivations and pages are no approved texts
 DERIVED = {"derive", "export", "list"}  # commands that measure nothing
 
@@ -34,7 +34,7 @@ def session(text, capsys):
             code = main()
         shown = capsys.readouterr()
         said.append(f"$ {line}\n" + (f"[{code}]\n{shown.err}" if code else "") + shown.out)
-    printed = AGREE.sub("all agree", "\n".join(said))
+    printed = CONFIRMED.sub("confirm all ", "\n".join(said))
     return VERSION.sub('"deepnet_theory": "…"', printed)
 
 

@@ -23,6 +23,8 @@ main(['list', 'optimizers']); main(['derive', '--help'])
 main(['derive', '--optimizer', 'nope']); main(['derive', '--scheme', 'gpt-2'])
 told()
 main(['derive', '--optimizer', 'adam'])
+told()
+main(['derive', '--optimizer', 'adam', '--steps'])
 import deepnet_theory as dt
 dt.export(dt.derive(optimizer='lamb'), 8)
 told()
@@ -37,13 +39,13 @@ def read(name):
 
 
 def test_nothing_heavy_is_imported_early():
-    """Not SymPy before a derivation, not torch before a measurement, and no published scheme."""
+    """Not SymPy before a step, not torch before a measurement, and no published scheme."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=ROOT
     )
     lines = [line.split() for line in done.stdout.splitlines()]
-    listed, derived, measured = (line[1:] for line in lines if line[:1] == ["loaded"])
-    assert (listed, derived) == (["numpy"], ["sympy", "numpy"])
+    listed, derived, proved, measured = (line[1:] for line in lines if line[:1] == ["loaded"])
+    assert listed == derived == ["numpy"] and proved == ["sympy", "numpy"]
     assert "torch" in measured and "matplotlib" not in measured
     assert [line for line in lines if line[:1] == ["published"]] == [
         ["published", "deepnet_theory._discovered.scheme.gpt_2"]  # which was asked for, alone

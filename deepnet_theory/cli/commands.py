@@ -1,6 +1,6 @@
 """The commands: each calls one function of the library, takes its options, and shows the result.
 
-They import when they are called: `derive` must not wait for torch, nor `--help` for SymPy.
+They import when they are called: `derive` must not wait for torch, nor for SymPy without --steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deepnet_theory.cli.parser import Command, Given, Verb
 from deepnet_theory.cli.streams import save, say, shows_colour
 from deepnet_theory.definitions.constants import Architecture, Budget, Constants
 from deepnet_theory.definitions.files import require_writable
-from deepnet_theory.definitions.outcome import InputError, unknown
+from deepnet_theory.definitions.outcome import InputError, Verdict, unknown
 from deepnet_theory.definitions.record import Measurement, Option, require_valid, taken
 from deepnet_theory.definitions.selection import Selection, parse_depth
 from deepnet_theory.report import text as terminal
@@ -78,16 +78,18 @@ class Show:
         result: Any,
         page_of: Composer | None = None,
         saved: Callable[[Any], str] = lambda result: f"{result.to_json()}\n",
+        verdict: Verdict | None = None,
     ) -> int:
         """Print a result, then save it unless it was interrupted before its first point.
 
-        What is printed reaches the screen where saving fails, too.
+        What is printed reaches the screen where saving fails, too. A ``verdict`` ends the command
+        in place of the result's own.
         """
         from deepnet_theory.report.formatters import composed, page
 
         whole, compose = not getattr(result, "stopped", ""), page_of or composed
         if self.verbose and not self.quiet:
-            say(f"{type(result).__name__}: {getattr(result, 'verdict', 'done')}")
+            say(f"{type(result).__name__}: {verdict or getattr(result, 'verdict', 'done')}")
         match self.format:
             case "json":
                 print(result.to_json())
@@ -107,7 +109,7 @@ class Show:
             for file, text_of in (self.output, saved), (self.page, page):
                 if file is not None:
                     save(file, text_of, result, self.quiet, whole)
-        return int(getattr(result, "exit_code", 0))
+        return verdict.exit_code if verdict else int(getattr(result, "exit_code", 0))
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,10 @@ def derive(verb: Verb, given: Given) -> int:
         return show.result(compare_closures(selection, tuple(at.items())))
     if show.section is not None:
         return show.result(verb(**given), partial(section, name=show.section))
-    return show.result(verb(**given), partial(composed, proof=show.steps))
+    found = verb(**given)
+    whole = show.steps or show.page or show.format == "json"
+    agreed = None if whole else getattr(found, "agreed", None)  # the answer alone makes no step
+    return show.result(found, partial(composed, proof=show.steps), verdict=agreed)
 
 
 @command("cli.experiments:verify", *SELECT, *RUN, without="page")

@@ -1,44 +1,88 @@
-"""A derivation: from a selection to a chain of checked steps that ends in its rule.
+"""A derivation: a selection's answer, its numbers measured, and the checked steps that end in it.
+
+SymPy is imported with the steps, which are made when they are asked for.
 
 .. code-block:: text
 
-   Selection → a route       probe or lemma: the steps of one sublayer, which end in its
+   Selection → Answer        the table: rule, consequences, parameters
+             → measured      every printed leaf, held against explicit sublayers
+             → a route       probe or lemma: the steps of one sublayer, which end in its
                              increment and its weight
-             → rule          part by part, the last first: sublayers counted and added up, what a
+             → narration     part by part, the last first: sublayers counted and added up, what a
                              later part amplifies; balance and closure imposed; the table's values
                              satisfy them; every further order of an update in depth at them
-             → Derivation    the steps that all this rests on; its verdict checks each, and holds
-                             every printed leaf against explicit sublayers
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.selection import METHODS, Selection
 from deepnet_theory.proof.facts import Fact
-from deepnet_theory.proof.rule import SolvedRule, balances, route_of, rule_of, supporting
 from deepnet_theory.proof.seen import facts
-from deepnet_theory.proof.step import Relation, Step, join
 from deepnet_theory.sizes.answer import Answer
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+    from deepnet_theory.proof.step import Relation, Step
 
 SCHEMA = "deepnet-theory/derivation/1"
 
 
-@dataclass(frozen=True, repr=False)
-class Derivation(Answer):
-    """An answer with the steps that end in its rule, each checked, and what was measured beside.
+@dataclass(frozen=True)
+class SolvedRule(Rule):
+    """A rule whose ``alpha`` and ``beta`` are SymPy expressions in N and M.
 
-    ``conclusion`` names the steps whose right-hand sides are the rule.
+    Where parts or kinds of sublayers differ they are mappings, as :meth:`keyed` says. The symbols
+    are SymPy's positive ones, ``Symbol("N", positive=True)``, which ``subs("N", 100)`` does not
+    reach: :meth:`alpha_at` and :meth:`beta_at` give the numbers.
     """
 
-    steps: tuple[Step, ...] = ()
-    conclusion: tuple[str, ...] = ()
+    @classmethod
+    def of(cls, rule: Rule) -> SolvedRule:
+        """A rule of texts with its expressions beside them."""
+        return cls(rule.name, rule.entries, rule.eta, rule.meaning)
+
+    @cached_property
+    def alpha(self) -> Expr | dict[str, Expr]:
+        return self._rooted("alpha")
+
+    @cached_property
+    def beta(self) -> Expr | dict[str, Expr]:
+        return self._rooted("beta")
+
+    def _rooted(self, name: str) -> Expr | dict[str, Expr]:
+        from deepnet_theory.proof.algebra import rooted
+
+        return self.keyed([rooted(getattr(entry, name)) for entry in self.entries])
+
+
+@dataclass(frozen=True, repr=False)
+class Derivation(Answer):
+    """An answer with what was measured beside it, and the steps that end in its rule."""
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that the rule rests on and no others; raises :class:`Refusal` as a route does.
+
+        The weight of a branch is among them, the other size that the sources judge a rule by, and
+        the further orders of an update, which the rule is recommended by.
+        """
+        from deepnet_theory.proof.rule import narration
+
+        return narration(self.selection)
+
+    @property
+    def conclusion(self) -> tuple[str, ...]:
+        """The steps whose right-hand sides are the rule, by name."""
+        return tuple(s.name for s in self.steps if s.name.startswith("solution-"))
 
     def step(self, name: str) -> Step:
         """The step called ``name``."""
@@ -58,22 +102,26 @@ class Derivation(Answer):
     @cached_property
     def support(self) -> tuple[Step, ...]:
         """The steps that the conclusion rests on, in order."""
+        from deepnet_theory.proof.rule import supporting
+
         return supporting(self.steps, self.conclusion)
 
     @cached_property
     def relation(self) -> Relation:
         """How strongly the conclusion holds: the join of the steps it rests on."""
+        from deepnet_theory.proof.step import join
+
         return join(step.relation for step in self.support)
 
     @cached_property
-    def rule(self) -> SolvedRule:  # type: ignore[override]
+    def rule(self) -> SolvedRule:
         """The rule that the steps end in, α and β as SymPy expressions."""
-        return rule_of(self.selection)
+        return SolvedRule.of(super().rule)
 
     @cached_property
     def published(self) -> SolvedRule | None:
         """The source's rule where ``rule`` is the recommended one."""
-        return rule_of(self.source.selection) if self.source else None
+        return SolvedRule.of(self.source.rule) if self.source else None
 
     @cached_property
     def predictions(self) -> Predictions:
@@ -90,10 +138,16 @@ class Derivation(Answer):
         """A fact for every number and sentence that the answer prints."""
         return facts(self.selection, Answer.to_dict(self))
 
+    @property
+    def agreed(self) -> Verdict:
+        """MEASURED where no number or sentence was measured otherwise, without a step."""
+        wrong = any(fact.verdict is Verdict.REFUTED for fact in self.measured)
+        return Verdict.REFUTED if wrong else Verdict.MEASURED
+
     @cached_property
     def verdict(self) -> Verdict:
         """PROVED (given the assumptions) where every step checks and no fact differs."""
-        verdicts = (*self.verdicts.values(), *(fact.verdict for fact in self.measured))
+        verdicts = (*self.verdicts.values(), self.agreed)
         return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
     def at(self, layers: int | None = None, **depth: int) -> Derivation:
@@ -130,20 +184,12 @@ class Derivation(Answer):
 
 @lru_cache(maxsize=32)  # a notebook and a report ask for one several times, with all its checks
 def derive(selection: Selection) -> Derivation:
-    """Derive the rule of a selection, with the steps that the rule rests on and no others.
+    """The derivation of a selection.
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no rule exists or a law is
     missing.
     """
-    parts = [step for part in balances(selection) for step in part.steps]
-    steps = (*(route := route_of(selection)).steps, *parts)
-    conclusion = tuple(s.name for s in steps if s.name.startswith("solution-"))
-    weights = (one.name for one in route.weights.values())
-    orders = (s.name for s in steps if s.name.startswith("order-"))
-    return Derivation(
-        selection=selection,
-        # the branch's weight is the other size of a sublayer, which the sources judge a rule by;
-        # the orders of an update beyond the first are what it is recommended by
-        steps=supporting(steps, (*conclusion, *weights, *orders)),
-        conclusion=conclusion,
-    )
+    derivation = Derivation(selection)
+    # who names a route other than the first asks for its laws
+    _ = derivation.table if selection.method == METHODS[0] else derivation.steps
+    return derivation

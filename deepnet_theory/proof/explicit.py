@@ -21,7 +21,6 @@ from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import sympy as sp
 
 from deepnet_theory.definitions.arrays import on
 from deepnet_theory.definitions.expression import (
@@ -35,10 +34,7 @@ from deepnet_theory.definitions.expression import (
     parts,
 )
 from deepnet_theory.definitions.optimizer import Optimizer, above_floors
-from deepnet_theory.proof.algebra import eta
-from deepnet_theory.proof.step import Check, Section, Step
 from deepnet_theory.proof.witness import Array, rms
-from deepnet_theory.sizes.update import Update
 
 SAME = 1e-6  # two roads to one number
 ROUNDING = 1e-13  # of an update's size: a smaller difference is none
@@ -191,44 +187,6 @@ class Practised:
         unit = one / matrices(norms(one))
         across = other - unit * (unit * other).sum(axis=(-2, -1), keepdims=True)
         return bool(np.all(norms(across) <= SAME * norms(other)))
-
-
-def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
-    """The step that states the degrees, checked on arrays at several scales."""
-    t, s, g, theta = sp.symbols("t s g theta", positive=True)
-    update = sp.Function("u")
-    because = f"u is the update {optimizer.update}, its degrees counted from this expression"
-    if optimizer.floors:
-        because += ", above its floor under rms(theta)"
-
-    def scaled(by_g: int, by_theta: int, times: float, seed: int) -> bool:
-        """Whether the update of scaled g and θ is ``times`` that of g and θ."""
-        (a, b), root = unit_pair(seed), optimizer.expression.root
-        b = b * max([1.0, *map(float, optimizer.floors)]) / rms(b)
-        once, there = change(root, a, b), change(root, by_g * a, by_theta * b)
-        return bool(np.allclose(there, times * once, rtol=1e-9, atol=1e-12 * abs(there).max()))
-
-    def scales(step: Step) -> bool:
-        factor = step.rhs / update(eta, g, theta)  # a monomial cancels by itself
-        return (
-            step.lhs == update(eta, t * g, s * theta)
-            and factor.free_symbols <= {t, s}
-            # primes: a wrong p cannot hide behind a wrong q
-            and all(
-                scaled(a, b, float(factor.subs({t: a, s: b})), seed)
-                for seed, (a, b) in enumerate(((2, 3), (5, 7), (3, 2)))
-            )
-        )
-
-    return Section("The optimizer").equal(
-        "degrees",
-        update(eta, t * g, s * theta),
-        t**counted.p * s**counted.q * update(eta, g, theta),
-        because,
-        source=optimizer.source or "derived here",
-        assumptions=("above-floor",) if optimizer.floors else (),
-        checks=(Check("the update on explicit arrays, rescaled", scales),),
-    )
 
 
 # ---- in width: where a role is drawn at the sizes of several widths ----

@@ -47,7 +47,7 @@ from deepnet_theory.proof.algebra import (
     r,
     vanishes,
 )
-from deepnet_theory.proof.explicit import homogeneity_step
+from deepnet_theory.proof.degrees import homogeneity_step
 from deepnet_theory.proof.placement import P, branch_weight, gains_product
 from deepnet_theory.proof.rule import Route
 from deepnet_theory.proof.step import (

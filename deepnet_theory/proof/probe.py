@@ -11,7 +11,7 @@ from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.proof.algebra import BranchMap, alpha, beta, eta, norm_of, output_change, sized
-from deepnet_theory.proof.explicit import homogeneity_step
+from deepnet_theory.proof.degrees import homogeneity_step
 from deepnet_theory.proof.placement import (
     AGREE,
     P,

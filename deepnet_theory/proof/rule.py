@@ -23,7 +23,7 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.definitions.rule import Closure, Rule
+from deepnet_theory.definitions.rule import Closure
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import letters
 from deepnet_theory.proof.algebra import (
@@ -36,7 +36,6 @@ from deepnet_theory.proof.algebra import (
     l,
     output_change,
     present,
-    rooted,
     simplified,
     sized,
 )
@@ -45,7 +44,6 @@ from deepnet_theory.proof.step import NAMED, Check, Point, Section, Step, define
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.rule import Balanced as SizedPart
 from deepnet_theory.sizes.rule import Kind, solve_rule
-from deepnet_theory.sizes.table import texts
 from deepnet_theory.sizes.update import law as degrees
 
 SECTION, CLOSURE, ORDERS = map(Section, ("The balance", "The closure", "Every order"))
@@ -107,31 +105,16 @@ def supporting(steps: Iterable[Step], ends: Iterable[str]) -> tuple[Step, ...]:
     return tuple(step for step in ordered if step.name in needed)
 
 
-# ---- the rule as expressions ----
+@cache
+def narration(selection: Selection) -> tuple[Step, ...]:
+    """The steps that a rule rests on, from a sublayer's to its values, weights and orders.
 
-
-@dataclass(frozen=True)
-class SolvedRule(Rule):
-    """A rule whose ``alpha`` and ``beta`` are SymPy expressions in N and M.
-
-    Where parts or kinds of sublayers differ they are mappings, as :meth:`keyed` says. The symbols
-    are SymPy's positive ones, ``Symbol("N", positive=True)``, which ``subs("N", 100)`` does not
-    reach: :meth:`alpha_at` and :meth:`beta_at` give the numbers.
+    Raises :class:`Refusal` where no rule exists or a law is missing.
     """
-
-    @cached_property
-    def alpha(self) -> sp.Expr | dict[str, sp.Expr]:
-        return self.keyed([rooted(entry.alpha) for entry in self.entries])
-
-    @cached_property
-    def beta(self) -> sp.Expr | dict[str, sp.Expr]:
-        return self.keyed([rooted(entry.beta) for entry in self.entries])
-
-
-def rule_of(selection: Selection) -> SolvedRule:
-    """The rule of a selection; raises :class:`Refusal` where there is none."""
-    rule = texts(solve_rule(selection))
-    return SolvedRule(rule.name, rule.entries, rule.eta, rule.meaning)
+    parts = [step for part in balances(selection) for step in part.steps]
+    steps = (*(route := route_of(selection)).steps, *parts)
+    ends = (s.name for s in steps if s.name.startswith(("solution-", "order-")))
+    return supporting(steps, (*ends, *(one.name for one in route.weights.values())))
 
 
 # ---- one part: counted, added up, amplified, balanced, solved ----

@@ -51,15 +51,18 @@ def document(derivation: Derivation, proof: bool = True) -> doc.Document:
 
 
 def short(derivation: Derivation) -> doc.Document:
-    """The answer on one screen: the rule, what it means in depth, and what else to know."""
+    """The answer on one screen: the rule, what it means in depth, and what else to know.
+
+    No step is made for it, and SymPy is not imported.
+    """
     first = _consequences(c for c in derivation.consequences if c.name in TOLD_FIRST)
     body: doc.Body = (
         *box(derivation),
         *meaning(derivation),
         doc.Document("In depth", (first, *derivation.remarks)),
-        f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
-        f"{', '.join(_parts(derivation))}.",
-        conclusion(derivation),
+        "The steps that end in this rule, each checked, and what they assume: --steps. One part of "
+        "them: --section NAME, such as assumptions.",
+        (derivation.agreed, f": {measured(derivation)}"),
     )
     return doc.Document(title(derivation.selection), body)
 
@@ -139,16 +142,21 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
     # Nothing proves that an update should be constant in depth: that is asked for, so it is counted
     # as imposed. The other numbers come by a second road, a table, which matrices have measured.
     count = Counter(verdict.value for verdict in derivation.verdicts.values())
-    imposed, measured = count["IMPOSED"], derivation.measured
+    imposed = count["IMPOSED"]
     verdict, bounds = proved(derivation)
-    wrong = [m for m in measured if m.verdict is Verdict.REFUTED]
-    differ = (f"; {m.of} is {m.stated} and was measured otherwise" for m in wrong[:3])
     return verdict, (
         f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check, {imposed} imposed"
-        f"; the rule holds as {derivation.relation.name}{bounds}. Every printed number was also "
-        f"measured on explicit matrices: {len(measured) - len(wrong)} of {len(measured)} agree"
-        f"{''.join(differ)}."
+        f"; the rule holds as {derivation.relation.name}{bounds}. Measured: {measured(derivation)}"
     )
+
+
+def measured(derivation: Derivation) -> str:
+    """How many of the printed numbers explicit matrices gave, too."""
+    wrong = [m for m in derivation.measured if m.verdict is Verdict.REFUTED]
+    differ = (f"; {m.of} is {m.stated} and was measured otherwise" for m in wrong[:3])
+    every = len(derivation.measured)
+    confirmed = f"explicit matrices confirm {every - len(wrong)} of {every} printed numbers"
+    return f"{confirmed}{''.join(differ)}."
 
 
 # ---- what is measured, and not a step ----

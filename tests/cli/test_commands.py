@@ -77,13 +77,13 @@ def test_derive_answers_first_and_tells_the_steps_when_asked(cli):
     assert "at N = 100" in valued
     assert len(valued.splitlines()) <= 72 and len(whole.splitlines()) > 100
     assert "(1) " not in valued and "(1) " in whole
-    assert "PROVED: " in valued and "PROVED: " in whole
+    assert "MEASURED: " in valued and "PROVED: " in whole
 
 
 def test_verbose_and_quiet_before_and_behind_the_command(cli):
     loud, plain, quiet = (cli("derive", "--optimizer", "sgd", *f) for f in (["-v"], [], ["-q"]))
     assert loud.out == plain.out == quiet.out
-    assert "PROVED" in loud.err and plain.err == quiet.err == ""
+    assert "MEASURED" in loud.err and plain.err == quiet.err == ""
     assert cli("--quiet", "list", "norms").out == cli("list", "norms", "--quiet").out != ""
     assert re.fullmatch(r"deepnet-theory \d+\.\d+\.\d+\n", cli("--version").out)
     nothing, whole = cli(), "".join(cli("--help").out.split())

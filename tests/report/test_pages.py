@@ -1,7 +1,6 @@
 """A derivation as text, HTML and LaTeX: complete, well-formed, and not misleading."""
 
 import re
-from dataclasses import replace
 from functools import cache
 from html import unescape
 
@@ -23,6 +22,7 @@ from deepnet_theory.report.rule import document
 from deepnet_theory.report.text import plain, text
 
 from .balanced import balanced
+from .conftest import narrated
 
 SELECTIONS = [  # one a route, with two parts, another placement, and a factor on eta
     ("optimizer=adam", "stack=encoder-decoder"),
@@ -81,7 +81,7 @@ def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(selec
 def test_a_wrong_step_is_seen_in_every_format(derivation):
     n = sp.Symbol("N", positive=True)
     wrong = Step("wrong", 2 * n, 3 * n, Relation.EQUAL, "planted", section="Balance")
-    bad = printed(replace(derivation, steps=(*derivation.steps, wrong)))
+    bad = printed(narrated((*derivation.steps, wrong)))
     for shown in bad.values():
         plain = re.sub(r"<[^>]+>|\*\*|\\textbf|[{}]", "", shown)
         assert "REFUTED: 5 of 6 steps check" in plain

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from deepnet_theory.definitions.expression import UPDATE
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal, Verdict
-from deepnet_theory.proof.explicit import homogeneity_step
+from deepnet_theory.proof.degrees import homogeneity_step
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.descent import SIZES, sampled
 from deepnet_theory.sizes.update import descending
