@@ -11,6 +11,7 @@ from deepnet_theory.report import one_page
 from deepnet_theory.report.html import page
 
 from .balanced import balanced
+from .conftest import narrated
 from .stored import CONSTANTS, VERIFICATION
 
 
@@ -18,7 +19,7 @@ from .stored import CONSTANTS, VERIFICATION
 def html(derivation):
     first, *rest = derivation.steps
     given = replace(first, assumptions=("near-identity", "linear-step"))
-    derived = replace(derivation, steps=(given, *rest)).at(N=50)
+    derived = narrated((given, *rest)).at(N=50)
     return page(one_page.document(derived, VERIFICATION, CONSTANTS, "deepnet-theory <x>"))
 
 
