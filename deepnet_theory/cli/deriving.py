@@ -101,8 +101,8 @@ def derive(
     # a bad depth is refused before the derivation is made
     values = {} if depth is None else parse_depth(depth, selection.the_stack)
     if asked == ["depth"]:
-        proved = derived(Answer(selection))
-        return proved.at(**values) if values else proved
+        found = derived(Answer(selection))
+        return found.at(**values) if values else found
     from deepnet_theory.proof.width import RoleDerivation
     from deepnet_theory.sizes.width import Scale, role_table
 
