@@ -21,7 +21,7 @@ from deepnet_theory.report.text import page_columns
 
 PROGRAM = "deepnet-theory"
 EXIT_CODES = {
-    0: "done; steps PROVED, numbers MEASURED, the exponent SUPPORTED, verdicts as recorded",
+    0: "done; PROVED, MEASURED or SUPPORTED, and every verdict as recorded",
     1: "REFUTED, or a verdict that is not as recorded",
     2: "bad input, or a missing extra",
     3: "UNDECIDED",
