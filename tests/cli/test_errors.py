@@ -55,8 +55,21 @@ BAD = {  # what is typed, and what its one sentence says
     "predict mine.py:plain --optimizer adam": "unexpected extra argument (mine.py:plain)",
     "audit mine.py": "is not of the form FILE.py:FACTORY",
     "audit torch.nn:Identity": "has no parameters",
+    "export mine.py:make": "a MODEL needs --for; valid are: automodel, fairseq2, megatron",
+    "export mine.py:make --for torchtitn": "unknown trainer 'torchtitn'",
+    "export mine.py:make --for torch --placement pre-ln": "placement was given with a MODEL, which",
+    "export mine.py:make --for torch --depth 4,2": "depth '4,2' is not a whole number",
+    "export mine.py:make --for torch --betas 0.9": "betas '0.9' are not two numbers",
+    "export mine.py:make --for torch --optimizers muon": "names no role; give hidden=muon,*=adamw",
+    "export mine.py:make --for torch --lr big": "lr 'big' is not a number, such as 0.001, nor one",
+    "export mine.py:odd --for torch": "no sum of the form",
+    "export --for torch --optimizer adam --depth 4": "for was given without a MODEL",
 }
 REFUSED = {
+    "export mine.py:make --for olmo-core": "the shell pattern *.*weight for #.weight matches 1.",
+    "export mine.py:make --for megatron --optimizers hidden=lion,*=adamw": (
+        "by name pattern, and not lion"
+    ),
     # a Newton-like step: the smaller the gradient the larger the update, no alpha balances it
     "derive --update=-eta/g --closure symmetric": "that neither alpha nor beta can change",
     "derive --compare-closures --update '-eta*g + eta*theta'": "no degree law",
