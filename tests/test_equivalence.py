@@ -1,7 +1,6 @@
 """W = cW' trained twice with the libraries' own optimizers, and both forms of a rule."""
 
 from dataclasses import replace
-from functools import cache
 
 import pytest
 import torch
@@ -79,17 +78,6 @@ def test_the_whole_trajectory_is_left_alone(name):
             assert distance(name, scales, (knob,)) > 1e-3, knob
 
 
-# ---- the forms of a rule ----
-
-
-@cache
-def constants(name, placement, form, bias=True):
-    # complete has alpha = 1 under SGD and LAMB, and nothing to move
-    closure = "unit-init" if name in ("lamb", "momentum") else "complete"
-    derivation = dt.derive(name, placement=placement, closure=closure)
-    return dt.export(derivation, 4, form=form, width=16, heads=2, vocab=16, bias=bias)
-
-
 def losses(c, name, steps=4):
     """The model of the constants in float64, stepped by the library's optimizer."""
     model = build(c, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -124,8 +112,12 @@ def losses(c, name, steps=4):
 )  # fmt: skip
 def test_both_forms_train_alike(name, placement, monkeypatch):
     monkeypatch.setattr(linear, "NORM_EPS", 0.0)  # it would stand beside a smaller variance
-    bias = name != "lamb"  # whose step of a bias that is 0 is not its step of one that is not
-    forward, weights = (constants(name, placement, form, bias) for form in ("forward", "weights"))
+    # complete has alpha = 1 under SGD and LAMB, and nothing to move
+    closure = "unit-init" if name in ("lamb", "momentum") else "complete"
+    derivation = dt.derive(name, placement=placement, closure=closure)
+    sizes = {"width": 16, "heads": 2, "vocab": 16}
+    sizes["bias"] = name != "lamb"  # whose step of a bias that is 0 is not that of another one
+    forward, weights = (dt.export(derivation, 4, form=f, **sizes) for f in ("forward", "weights"))
     assert forward.parts[0].sublayers[0].alpha > 1
     ours = losses(forward, name)
     torch.testing.assert_close(losses(weights, name), ours, rtol=1e-9, atol=0)
