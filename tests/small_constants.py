@@ -1,7 +1,5 @@
 """Small constants, for the tests of the builder and of models that take them."""
 
-from __future__ import annotations
-
 import pytest
 
 from deepnet_theory.definitions.constants import (
@@ -11,6 +9,7 @@ from deepnet_theory.definitions.constants import (
     SublayerConstants,
 )
 from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.selection import stack as the_stack
 
 
 def make_constants(
@@ -27,22 +26,19 @@ def make_constants(
 ):
     own = placements().get(placement)
     alpha = alpha if own is None or "alpha" in own.expression.names else 1.0
-
-    def layer(*kinds):
-        return tuple(SublayerConstants(kind, alpha, beta) for kind in kinds)
-
-    m = multipliers or {}
-    encoder = PartConstants("encoder", layers, False, layer(attention, ffn), m)
-    parts: tuple[PartConstants, ...]
-    if stack == "encoder":
-        parts = (encoder,)
-    elif stack == "decoder":
-        parts = (PartConstants("decoder", layers, True, layer(attention, ffn), m),)
-    else:
-        decoder = PartConstants("decoder", layers, True, layer(attention, "cross", ffn), m)
-        parts = (encoder, decoder)
+    kinds = {"attention": attention, "ffn": ffn}
+    parts = [
+        PartConstants(
+            part.name,
+            layers,
+            part.causal,
+            tuple(SublayerConstants(kinds.get(s.name, s.name), alpha, beta) for s in part.layer),
+            multipliers or {},
+        )
+        for part in the_stack(stack).parts
+    ]
     sizes = {"width": 16, "heads": 4, "vocab": 50, **architecture}
-    return Constants(stack, placement, norm, parts, Architecture(**sizes))
+    return Constants(stack, placement, norm, tuple(parts), Architecture(**sizes))
 
 
 @pytest.fixture(scope="session")

@@ -95,20 +95,3 @@ def test_every_file_of_the_package_keeps_to_what_holds_of_all():
                 case ast.Call(func=ast.Attribute(attr="read_text" | "write_text")):
                     given = {k.arg for k in node.keywords} | {ast.unparse(a) for a in node.args}
                     assert given & {"encoding", "'utf-8'"}, at
-
-
-@pytest.mark.slow
-def test_the_wheel_carries_everything(tmp_path):
-    import zipfile
-
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)],
-        check=True, cwd=ROOT, capture_output=True,
-    )  # fmt: skip
-    (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    folder = ROOT / "paper_checks"
-    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*.py")}
-    assert {f"deepnet_theory/_paper_checks/{name}" for name in files} <= names
-    assert {"deepnet_theory/py.typed", "deepnet_theory/report/page.css"} <= names
-    assert not any(name.startswith(("tests/", "benchmarks/", "paper_checks/")) for name in names)

@@ -114,8 +114,7 @@ def test_a_file_comes_back_and_a_damaged_large_binary_or_missing_one_is_refused(
     assert Constants.load(path) == made
     assert [p.name for p in tmp_path.iterdir()] == ["constants.json"]
     text = made.to_json()
-    for damaged in (*(text[:cut] for cut in (0, 1, 50, 200)), text.replace("2.0", "Infinity", 1),
-                    "[" * 100_000, " " * 1_000_001):  # fmt: skip
+    for damaged in (text[:200], text.replace("2.0", "Infinity", 1), "[" * 100_000, " " * 1_000_001):
         path.write_text(damaged, encoding="utf-8")
         with pytest.raises(InputError):
             Constants.load(path)
