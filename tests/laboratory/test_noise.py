@@ -209,21 +209,18 @@ def test_an_audit_says_what_noise_dominates_and_leaves_the_model_alone():
         dt.audit(model, noise=True)
 
 
-class Summed(Quadratic):
-    def forward(self, x):
-        away, loss = super().forward(x)
-        return away, loss * len(x)
-
-
-class Silent(Quadratic):
-    def forward(self, x):
-        return super().forward(x)[0]
+def differently(of):
+    """A model whose output and loss, of nine sequences, are made into something else."""
+    model = Quadratic(torch.zeros(12))
+    plain = model.forward
+    model.forward = lambda x: of(*plain(x), len(x))
+    return made(model, torch.ones(9, 12))
 
 
 BAD = {
     "was given 4 sequences, and its noise needs 8": lambda: noise_of(made(*planted(0, n=4)), 64),
-    "has no loss of its own": lambda: noise_of(made(Silent(torch.ones(12)), torch.ones(9, 12)), 9),
-    "a mean over sequences": lambda: noise_of(made(Summed(torch.zeros(12)), torch.ones(9, 12)), 9),
+    "has no loss of its own": lambda: noise_of(differently(lambda y, loss, n: y), 9),
+    "a mean over sequences": lambda: noise_of(differently(lambda y, loss, n: (y, n * loss)), 9),
     "sequences 4 is not": lambda: measure(planted, noise=True, sequences=4),
     "optimizer was given with noise alone": lambda: measure(planted, noise=True, optimizer="sgd"),
     "give depths": lambda: measure(planted, optimizer="sgd"),
@@ -253,18 +250,15 @@ def test_batches_are_a_function_of_the_step_and_a_batch_is_taken_apart():
 def test_the_command_prints_a_group_a_row_and_the_depths_take_it_too(tmp_path, capsys):
     file = tmp_path / "model.py"
     file.write_text(
-        "import torch\nfrom torch import nn\n\n\n"
-        "class Net(nn.Module):\n"
-        "    def __init__(self, depth):\n        super().__init__()\n"
-        "        self.maps = nn.Sequential(*(nn.Linear(4, 4) for _ in range(depth)))\n\n"
-        "    def forward(self, x):\n        y = self.maps(x)\n"
-        "        return y, (y - 1).square().mean()\n\n\n"
-        "def make(depth=2):\n    return Net(depth), torch.randn(16, 3, 4)\n"
+        "import torch\n\n\nclass Net(torch.nn.Sequential):\n    def forward(self, x):\n"
+        "        y = super().forward(x)\n        return y, (y - 1).square().mean()\n\n\n"
+        "def make(depth=2):\n    maps = [torch.nn.Linear(4, 4) for _ in range(depth)]\n"
+        "    return Net(*maps), torch.randn(16, 3, 4)\n"
     )
     assert main(["measure", f"{file}:make", "--noise", "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["points"] == [] and printed["measure"]["sequences"] == 16
-    assert [row["group"] for row in printed["noise"]] == ["all", "maps.*.weight", "maps.*.bias"]
+    assert [row["group"] for row in printed["noise"]] == ["all", "*.weight", "*.bias"]
     assert {"group", "role", "b_noise", "low", "high"} <= printed["noise"][0].keys()
     assert main(["measure", f"{file}:make", "--noise", "--no-cache"]) == 0
     assert "B_noise of all parameters" in capsys.readouterr().out

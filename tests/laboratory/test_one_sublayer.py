@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_rules import SMALL, SU, rule
 
+from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.selection import Selection
@@ -22,13 +23,18 @@ from deepnet_theory.laboratory.trial import Case, Sampled, Trial, _standing_for
 from deepnet_theory.laboratory.verify import cases_of, predict
 
 LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
-SMALL_GIVEN = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2, "draws": 1}
 PLAIN = own_rule(("encoder",), "1", "1")
 BETA = "(2*N)**(-1/4)"
 
 
 def sampled(given, layers, *places, **more):
     return Sampled(Selection("adam"), given, {"N": layers}, SMALL, *places, **more)
+
+
+def of_scheme(name):
+    given = scheme(name)
+    selection, rules = measurable(given, "adam", None)
+    return Case(selection, rules, {"N": 14}, LAB, scheme=given)
 
 
 def test_it_costs_the_same_at_any_depth():
@@ -42,39 +48,33 @@ def test_blocks_stand_for_as_many_layers_as_are_left_out():
     groups = list(case.groups(14))
     assert [g.copy for g in groups] == [None, 0, None, 1, None]
     assert [g.layers for g in groups] == [3, 1, 3, 1, 6]
-    (part,) = case.constants.parts
-    (block, _), (layer, _), *_ = case.layers(part)
-    assert block.constants.gains == {"output": layer.constants.beta * math.sqrt(3)}
-    assert layer.constants.gains == {}
     copies = {d.layer: case.copy_of(d) for _, d in Trial(case).parameters()}
     assert [copies[layer] for layer in range(5)] == [None, 0, None, 1, None]
+    assert not of_scheme("modula").alike and not of_scheme("admin").alike
     for layers in (1, 2):  # these are the stack itself
         case = sampled(rule("adam"), layers)
         assert len(case.layers(case.constants.parts[0])) == layers
 
 
-def of_scheme(name, layers):
-    given = scheme(name)
-    selection, rules = measurable(given, "adam", None)
-    return Case(selection, rules, {"N": layers}, LAB, scheme=given)
+OF_ALPHA = [name for name, where in placements().items() if "alpha" in where.expression.names]
+GIVEN = own_rule(("encoder",), "2*N", "1/2"), {"N": 14}, SMALL
 
 
-def test_a_block_is_as_much_larger_in_every_form_of_the_sum():
-    """u-μP: α/√m leaves the squares of both weights 1 in sum, and √m times the branch's weight."""
-    case = of_scheme("u-mup", 64)
-    block = _standing_for(case.layer(case.constants.parts[0], 7)[0], 4.0)
-    x, branch = block.placement.coefficients(block.constants.alpha)
-    assert x * x + branch * branch == pytest.approx(1)
-    assert branch / x == pytest.approx(math.sqrt(4 / 16))
-    assert not of_scheme("modula", 8).alike and not of_scheme("admin", 8).alike
-    # nGPT's x + (G − x)/α: the branch's weight is 1/(α − 1), and √m times that in a block
-    case = of_scheme("ngpt", 64)
-    block = _standing_for(case.layer(case.constants.parts[0], 0)[0], 9.0)
-    assert 1 / (block.constants.alpha - 1) == pytest.approx(3 / 19)
-    select = Selection(optimizer="adam", placement="sandwich-ln")  # behind a norm of its own
-    case = Sampled(select, own_rule(("encoder",), "2*N", "1"), {"N": 14}, SMALL, (0.25, 0.5))
-    alphas = [layer[0].constants.alpha for layer in case.layers(case.constants.parts[0])[:2]]
-    assert alphas == pytest.approx([28 / math.sqrt(3), 28])
+@given(st.sampled_from(["u-mup", "ngpt", *OF_ALPHA]), st.floats(2, 100))
+def test_the_branch_of_a_block_is_as_the_root_of_its_layers_in_every_form_of_the_sum(name, layers):
+    is_ruled = name in OF_ALPHA
+    case = Case(Selection("adam", placement=name), *GIVEN) if is_ruled else of_scheme(name)
+    one = case.layer(case.constants.parts[0], 7)[0]
+
+    def weights(placed):
+        """Of the stream and of the branch; a norm behind a branch forgets the gain in it."""
+        stream, branch = placed.placement.coefficients(placed.constants.alpha)
+        forgets = "output" in placed.placement.norms
+        return stream, branch * (1.0 if forgets else placed.constants.gain("output"))
+
+    (stream, branch), (x, y) = weights(one), weights(_standing_for(one, layers))
+    assert y / x == pytest.approx(math.sqrt(layers) * branch / stream)
+    assert name != "u-mup" or x * x + y * y == pytest.approx(1)  # which its α is made for
 
 
 @given(st.integers(1, 50), st.data())
