@@ -1,7 +1,8 @@
-"""Loss against learning rate at tiny sizes: runs, resuming, JSON."""
+"""Loss against learning rate at tiny sizes, and one short training beside the plain model."""
 
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
@@ -12,14 +13,15 @@ from hypothesis import strategies as st
 
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups
+from deepnet_theory.definitions.measurement import Run
 from deepnet_theory.definitions.optimizer import optimizer
-from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.laboratory.optimum import wanted_rates
 from deepnet_theory.laboratory.runs import Ended
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import entropy
 from deepnet_theory.laboratory.training import Built, Course, begun
-from deepnet_theory.laboratory.transfer import causal, train_all
+from deepnet_theory.laboratory.transfer import causal, compared, plain, train, train_all
 from deepnet_theory.laboratory.trial import generator_for
 
 TINY = {"width": 16, "heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "device": "cpu"}
@@ -27,7 +29,7 @@ SMALL = {"steps": 3, **TINY}
 RATES = (1e-3, 1e-2, 1e-1)
 
 
-def constants(depth=3, closure="symmetric", **given):
+def exported(depth=3, closure="symmetric", **given):
     selection = dt.Selection(optimizer="adam", closure=closure)
     return causal(dt.export(selection, depth, **{"width": 16, "heads": 2, **given}))
 
@@ -92,7 +94,7 @@ def test_every_curve_is_what_torchs_own_loop_gives(symbol):
             assert len(of["common_mode"]) == len(of["token_cosine"]) == len(of["losses"]) == 3
             assert min(of["common_mode"]) > 0 and {"best", "low", "high", "first_failing"} <= {*of}
             of_closure = None if symbol == "d" else closure.closure
-            c = constants(place["N"], of_closure, width=place.get("d", 16), **base)
+            c = exported(place["N"], of_closure, width=place.get("d", 16), **base)
             loss = by_hand(c, course(), factor * RATES[1], 1, steps, batch)
             assert curve.values[1][1] == pytest.approx(loss, rel=1e-4)
 
@@ -105,16 +107,16 @@ def test_a_result_of_depths_says_how_much_a_step_changes_and_is_drawn():
 
 
 def test_a_seed_begins_alike_at_every_depth():
-    shallow, deep, other = (begun(constants(n), course(), s) for n, s in ((3, 0), (6, 0), (3, 1)))
+    shallow, deep, other = (begun(exported(n), course(), s) for n, s in ((3, 0), (6, 0), (3, 1)))
     assert torch.equal(shallow.embed.weight, deep.embed.weight)
     assert torch.equal(shallow.head.weight, deep.head.weight)
     assert not torch.equal(shallow.head.weight, other.head.weight)
 
 
 def test_a_run_that_diverges_has_no_loss():
-    whole = run(constants(), 1e-2, course(steps=4))
+    whole = run(exported(), 1e-2, course(steps=4))
     assert len(whole.losses) == 4 and [one.step for one in whole.taken] == [0, 1, 2]
-    broken = run(constants(), 1e30, course(steps=6))
+    broken = run(exported(), 1e30, course(steps=6))
     assert math.isnan(broken.value) and len(broken.losses) < 6 and "at step" in broken.why
     assert len(broken.taken) <= len(broken.losses)
 
@@ -204,7 +206,108 @@ def test_long_trainings_share_the_cores_and_short_ones_do_not(monkeypatch, steps
 
     monkeypatch.setattr("deepnet_theory.laboratory.transfer.run_jobs", run)
     monkeypatch.setattr("deepnet_theory.laboratory.transfer.cores", lambda: 7)
-    models = {"2": constants(2), "32": constants(32)}
+    models = {"2": exported(2), "32": exported(32)}
     trainers = {"own": Built("own", models, course(steps=steps))}
     train_all(trainers, [{"N": 2}, {"N": 32}], RATES, range(5), {"processes": None})
     assert asked == [wanted]
+
+
+SHORT = {"steps": 6, "batch": 2, "tokens": 16}
+SHORTEST = {"steps": 3, "batch": 1, "tokens": 8}
+
+
+def test_the_verdict_compares_with_the_plain_model_seed_by_seed(constants):
+    result = train(constants(layers=1), steps=10, batch=2, tokens=16, lr=3e-3, seeds=3)
+    data = json.loads(result.to_json())
+    assert data["schema"] == "deepnet-theory/training/1"
+    assert [len(r["losses"]) for r in data["runs"]] == [10, 10]
+    assert data["baseline"] == result.baseline and data["verdict"] == result.verdict.value
+    own, rival = result.runs
+    assert len(own.held_out_by_seed) == 3 and own.rule == "post-ln, the constants' rule"
+    assert f"{abs(own.held_out - rival.held_out):.3f}" in result.because
+    assert rival.rule in result.because and result.exit_code == 0
+    assert own.common_mode_steps == (0, 1, 2, 4, 8) and len(own.common_mode) == 5
+    # one seed has no interval, and so no verdict
+    alone = train(constants(layers=1), **SHORT, seeds=1)
+    assert alone.verdict is Verdict.UNDECIDED and "one seed" in alone.because
+    assert json.loads(alone.to_json())
+
+
+def curve(rule, *held_out, **given):
+    """A run whose seeds have these validation losses."""
+    return Run(rule, {"N": 1}, (1.0,), held_out, **given)
+
+
+OWN, NAN = (3.27, 3.27, 3.28), {"finding": "a loss was not finite at step 3"}
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "rival", "verdict", "because"),
+    [
+        # below the unigram entropy, and no support: the plain model is better
+        ((3.2, 3.2, 3.21), {}, (3.09, 3.10, 3.09), Verdict.REFUTED, "0.110 nats higher than plain"),
+        (OWN, {}, (3.33, 3.34, 3.33), Verdict.SUPPORTED, "0.060 nats lower than plain"),  # above it
+        # a difference that another seed turns round is none
+        (OWN, {}, (3.2, 3.4, 3.3), Verdict.UNDECIDED, "difference -0."),
+        # the pairing: what the seeds share does not blur the difference
+        ((3.0, 3.5, 4.0), {}, (3.11, 3.6, 4.1), Verdict.SUPPORTED, "lower"),
+        # a rival that stops being finite is beaten, and the rule that does is refuted
+        (OWN, {}, NAN, Verdict.SUPPORTED, "plain: a loss was not finite"),
+        (OWN, NAN, OWN, Verdict.REFUTED, "own: a loss was not finite"),
+    ],
+)
+def test_each_verdict_of_the_law(own, given, rival, verdict, because):
+    plainly = curve("plain", **rival) if rival is NAN else curve("plain", *rival)
+    found, told = compared(curve("own", *own, **given), plainly, 3.237)
+    assert found is verdict and because in told
+
+
+def test_a_loss_that_is_not_finite_is_a_finding(constants):
+    broken = train(replace(constants(), eta=1e30), **SHORT, seeds=1)
+    assert broken.verdict is Verdict.REFUTED
+    assert "step" in broken.runs[0].finding and len(broken.runs[1].losses) == 6
+    json.loads(broken.to_json())
+
+
+def test_the_rival_has_no_constants(constants):
+    c = plain(replace(constants(), eta=0.5))
+    assert c.eta == 1 and c.placement == "post-ln"
+    assert {(s.alpha, s.beta) for p in c.parts for s in p.sublayers} == {(1.0, 1.0)}
+    masked = causal(constants("encoder", layers=1))
+    assert masked.parts[0].causal
+    plainly = replace(constants("encoder", layers=1), parts=masked.parts)
+    found, expected = (
+        train(c, **SHORTEST, seeds=1) for c in (constants("encoder", layers=1), plainly)
+    )
+    assert found.runs[0].losses == expected.runs[0].losses
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "said"),
+    [
+        ({"optimizer": "custom", "update": "-eta*norm(theta)*sign(g)"}, {}, "norm.*adafactor"),
+        ({"optimizer": "x"}, {}, "'x'.*adafactor"),
+        ({}, {"steps": 10**23}, "steps"),
+        ({}, {"batch": 0}, "batch"),
+        ({}, {"lr": math.nan}, "lr"),
+        ({}, {"seed": -1}, "seed"),
+        ({}, {"seeds": True}, "seeds"),
+    ],
+)
+def test_a_training_that_cannot_be_run_is_one_sentence(constants, changes, given, said):
+    with pytest.raises(Refusal if changes else InputError, match=said) as caught:
+        train(replace(constants(), **changes), **{**SHORT, **given})
+    assert len(str(caught.value)) < 300
+
+
+def test_a_vocabulary_fits_bytes(constants):
+    with pytest.raises(InputError, match="256"):
+        train(constants(vocab=255), **SHORT)
+
+
+def test_an_encoder_decoder_continues_its_source(constants, tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("to be or not to be " * 60, encoding="utf-8")
+    found = train(constants("encoder-decoder", layers=1), **SHORTEST, seeds=1, text=path)
+    assert found.settings["corpus"] == str(path)
+    assert [len(run.losses) for run in found.runs] == [3, 3]

@@ -1,14 +1,20 @@
-"""Trials: paired seeds, twins and draws of their own, real bytes, Gaussian tokens."""
+"""Trials: paired seeds, real bytes, Gaussian tokens, and published schemes as their equations."""
 
+import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from published_rules import SMALL, rule
+from torch.nn import functional
 
+from deepnet_theory.cli.experiments import verify
 from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import text_bytes, text_windows
 from deepnet_theory.laboratory.trial import Case, Trial, gaussian_tokens
 from deepnet_theory.runtime import described
@@ -71,3 +77,109 @@ def test_gaussian_tokens_have_unit_size_and_the_correlation(rho):
     x = gaussian_tokens((2, 2000, 2, 16), rho, generator())
     assert x.shape == (2, 2000, 2, 16) and abs(x.square().mean().item() - 1) < 0.02
     assert abs((x[:, :, 0] * x[:, :, 1]).mean().item() - rho) < 0.02
+
+
+LAB = {"width": 32, "heads": 2, "tokens": 16, "seeds": 4}
+D, HEADS = 16, 2
+
+
+def trial_of(given, M=None, **measure):
+    """A stack of 8 layers, beside a decoder of M."""
+    selection, rule = measurable(given, None, None)
+    settings = Settings(**{**LAB, **measure})
+    depth = {"N": 8} if M is None else {"N": 8, "M": M}
+    return Trial(Case(selection, rule, depth, settings, scheme=given))
+
+
+def norm(x):
+    return functional.layer_norm(x, x.shape[-1:])
+
+
+def rms(x):
+    return functional.rms_norm(x, x.shape[-1:], eps=1e-5)
+
+
+def attention(w, x, inner=lambda y: y):
+    """(tokens, d) → the same, without a mask; ``inner`` stands before the last map."""
+    q, k, v = ((x @ w[name].T).view(-1, HEADS, D // HEADS) for name in ("query", "key", "value"))
+    scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(D // HEADS)
+    averaged = torch.einsum("hij,jhd->ihd", scores.softmax(-1), v).reshape(x.shape)
+    return inner(averaged) @ w["output"].T
+
+
+def ffn(w, x, inner=lambda y: y):
+    return inner((x @ w["fc1"].T).relu()) @ w["fc2"].T
+
+
+def published(name):
+    """A scheme's sublayer as its paper writes it: of x, the branch G, the layer k and N layers."""
+    return {
+        "admin": lambda x, G, k, N: norm(math.sqrt(2 * k) * x + G(x)),
+        "layernorm-scaling": lambda x, G, k, N: x + G(norm(x) / math.sqrt(k)),
+        "modula": lambda x, G, k, N: (1 - 1 / (2 * N)) * x + G(x) / (2 * N),
+        "ngpt": lambda x, G, k, N: rms(x + 0.05 * (rms(G(x)) - x)),
+        "u-mup": lambda x, G, k, N: (
+            math.sqrt(2 * k / (2 * k + 1)) * x + math.sqrt(1 / (2 * k + 1)) * G(rms(x))
+        ),
+        "sub-ln": lambda x, G, k, N: x + G(norm(x), norm),
+    }[name]  # fmt: skip
+
+
+def plain(trial, name, seed):
+    """F of one seed in plain products, and its weights by layer, a leaf each."""
+    equation, given = published(name), scheme(name)
+    weights = [
+        {d.name: p.detach()[seed].clone().requires_grad_() for p, d in layer}
+        for layer in by_layer(trial)
+    ]
+    x = trial.inputs[0][seed, 0]
+    for layer, w in enumerate(weights, 1):
+        for branch in (attention, ffn):
+            x = equation(x, partial(branch, w), layer, len(weights))
+    last = {"layer": norm, "rms": rms}[given.norm]
+    return (last(x) if given.final_norm else x), weights
+
+
+def by_layer(trial):
+    found = {}
+    for p, d in trial.parameters():
+        found.setdefault(d.layer, []).append((p, d))
+    return [found[layer] for layer in sorted(found)]
+
+
+@pytest.mark.parametrize(
+    "name", ["admin", "layernorm-scaling", "modula", "ngpt", "u-mup", "sub-ln"]
+)
+def test_the_measured_stack_is_the_published_equation(name):
+    """Forward values and gradients of one seed of the stack, against the equation by itself."""
+    trial = trial_of(scheme(name), width=D, heads=HEADS, tokens=5, dtype="float64")
+    output, weights = plain(trial, name, seed=1)
+    trial.model.requires_grad_(True)
+    whole = trial.output()
+    torch.testing.assert_close(whole[1, 0], output, rtol=0, atol=1e-10)
+    at = torch.randn_like(output)
+    (output * at).sum().backward()
+    (whole[1, 0] * at).sum().backward()
+    for own, of in zip(weights, by_layer(trial), strict=True):
+        for parameter, d in of:
+            torch.testing.assert_close(parameter.grad[1], own[d.name].grad, rtol=0, atol=1e-10)
+
+
+def test_gains_rates_and_inputs_are_those_of_each_matrix_role_and_part():
+    """Every matrix is drawn at its own gain: with 0 it is zero."""
+    last, zero = (dict.fromkeys(("output", "fc2"), gain) for gain in (1 / 4, 0.0))
+    for name, gains in (("gpt-2", last), ("zero-outputs", zero)):
+        for parameter, d in trial_of(scheme(name)).parameters():
+            if d.is_matrix and (name == "gpt-2" or d.name in gains):
+                assert d.gain == pytest.approx(gains.get(d.name, 1))
+                assert float(parameter.std()) == pytest.approx(d.std, rel=0.1)
+    trial = trial_of(replace(scheme("u-mup"), rates={"scaled": "1/N", "unscaled": "2/N"}))
+    rates = {d.role: trial.rate(p) for p, d in trial.parameters()}
+    assert rates == {Role.SCALED: 1 / 8, Role.UNSCALED: 2 / 8}
+    sizes = [float(x.square().mean().sqrt()) for x in trial_of(scheme("t-fixup"), M=2).inputs]
+    assert sizes == pytest.approx([(9 * 8) ** (-1 / 4), (9 * 2) ** (-1 / 4)], rel=1e-3)
+
+
+def test_the_measured_exponent_is_the_judged_one():
+    (found,) = verify("adam", (4, 16), scheme="gpt-2", draws=2, **LAB).exponents
+    assert found.predicted == 1 and found.estimate == pytest.approx(1, abs=0.1)

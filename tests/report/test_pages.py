@@ -1,4 +1,4 @@
-"""A derivation as text, HTML and LaTeX: complete, well-formed, and not misleading."""
+"""A derivation as text, HTML and LaTeX: complete, well-formed, and not misleading; and its page."""
 
 import re
 from functools import cache
@@ -9,13 +9,15 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.expression import DEPTH, evaluate
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.step import Relation, Step
+from deepnet_theory.report import one_page
 from deepnet_theory.report.document import Document, Proposition
-from deepnet_theory.report.html import fragment, math
+from deepnet_theory.report.html import fragment, math, page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.notation import as_written, formula_latex
 from deepnet_theory.report.rule import document
@@ -23,6 +25,7 @@ from deepnet_theory.report.text import plain, text
 
 from .balanced import balanced
 from .conftest import narrated
+from .stored import CONSTANTS, VERIFICATION
 
 SELECTIONS = [  # one a route, with two parts, another placement, and a factor on eta
     ("optimizer=adam", "stack=encoder-decoder"),
@@ -133,3 +136,43 @@ def test_an_update_and_a_placement_are_set_as_mathematics(derivation):
         assert typed not in page
     told = text(document(derivation))
     assert "norm(α·x + branch(x))" in told and not re.search(r"alpha|eta\b|rho\b|\*", told)
+
+
+@pytest.fixture(scope="module")
+def html(derivation):
+    first, *rest = derivation.steps
+    given = replace(first, assumptions=("near-identity", "linear-step"))
+    derived = narrated((given, *rest)).at(N=50)
+    return page(one_page.document(derived, VERIFICATION, CONSTANTS, "deepnet-theory <x>"))
+
+
+def test_the_page_is_whole_and_alone_and_its_first_screen_has_the_numbers(html):
+    count = balanced(html)
+    assert count["h2"] == 5 and count["svg"] == 1 and count["details"] >= 4
+    # nothing is fetched: the only addresses are names of notations, never loaded
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", html))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1998/Math/MathML"}
+    assert not re.search(r"(src|href)=\"(?!data:|#)", html)
+    assert "&lt;x&gt;" in html and "inside &lt;0.05&gt;" in html
+    assert re.search(r"near-identity</td><td><span class=\"verdict REFUTED\">", html)
+    first = html[: html.index("<h2>The measurement")]
+    assert "50 encoder" in first and ">0.125<" in first and "β multiplies" in first
+    assert re.search(r"<th[^>]*>κ</th>", first)
+    # PROVED is said with its bound, and by no colour
+    bounded = "PROVED</span> (an upper bound up to a constant factor), given 2 assumptions."
+    assert f"{bounded} Measurement: " in first
+    style = html[: html.index("</style>")]
+    assert ".SUPPORTED {" in style and ".PROVED" not in style
+    made = html.partition("Provenance</h2>")[2]
+    assert re.search(r"date: \d{4}-\d\d-\d\d \d\d:\d\d UTC\n", made)
+    assert f"deepnet-theory: {__version__}\n" in made
+
+
+def test_the_snippet_runs_on_the_constants_of_the_page(html, tmp_path, monkeypatch):
+    snippet, data, _ = map(unescape, re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S))
+    assert data == CONSTANTS.to_json()
+    (tmp_path / "constants.json").write_text(data, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    exec(snippet, found)
+    assert found["model"] is not None and found["groups"]
