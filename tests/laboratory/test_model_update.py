@@ -1,11 +1,16 @@
-"""‖ΔF‖ against its definition, plain loops and libraries, after one update or many."""
+"""‖ΔF‖ against its definition, plain loops and libraries; and what a measurement holds at once."""
 
+import weakref
 from dataclasses import replace
 from statistics import fmean
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from published_rules import SMALL, rule
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
 
 from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.optimizer import optimizers
@@ -16,9 +21,10 @@ from deepnet_theory.laboratory.model_update import (
     measure_model_update,
     measure_updates,
 )
+from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trace import measure_draws
 from deepnet_theory.laboratory.trial import Case, Trial, draw_batch
-from deepnet_theory.laboratory.verify import verify
+from deepnet_theory.laboratory.verify import STACKED, AtDepth, verify
 
 EXACT = replace(SMALL, dtype="float64")
 ADAM = Case(Selection(optimizer="adam"), rule("adam"), {"N": 4}, SMALL)
@@ -91,3 +97,59 @@ def test_a_verification_has_an_exponent_after_several_updates_and_goes_on(cache)
     assert verify(ADAM.selection, *asked, cache=cache).exponents == result.exponents
     with pytest.raises(Refusal, match="first step alone"):
         verify(Selection(optimizer="shampoo"), *asked)
+
+
+class Held(TorchDispatchMode):
+    """The bytes of the tensors that are alive, and their most."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.now, self.most = weakref.WeakSet(), 0, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        for tensor in tree_iter(made):
+            if isinstance(tensor, torch.Tensor):
+                self._take(tensor.untyped_storage())
+        return made
+
+    def _take(self, storage):
+        if storage not in self.seen:
+            self.seen.add(storage)
+            size = storage.nbytes()
+            self.now += size
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self._free, size)
+
+    def _free(self, size):
+        self.now -= size
+
+
+def held(layers, names):
+    settings = Settings(width=32, heads=2, tokens=4, seeds=2, device="cpu")
+    case = replace(ADAM, depth={"N": layers}, settings=settings)
+    parameters = sum(p.nbytes for p in Trial(case).model.parts.parameters())
+    with Held() as memory:
+        measure_draws(case, [0], names)
+    return memory.most / parameters
+
+
+NAMES = ("all", "query", "key", "value", "output", "fc1", "fc2")
+
+
+@pytest.mark.parametrize("names", [("all",), NAMES], ids=["all", "each alone"])
+def test_a_measurement_holds_weights_and_one_change(names):
+    """Weights, their change, and of a part what is stepped alone: nothing a second time."""
+    found = [held(layers, names) for layers in (4, 8)]
+    assert found[1] < 1.05 * found[0] < 1.05 * 2.6
+    assert found[0] > 1.9  # a change as large as the weights is there
+
+
+@given(st.integers(1, 40), st.integers(2, 9), st.sampled_from([32, 64, 1024]), st.integers(1, 200))
+def test_draws_share_a_stack_where_their_weights_are_few(draws, seeds, width, layers):
+    settings = Settings(width=width, heads=2, draws=draws, seeds=seeds)
+    at = AtDepth(replace(ADAM, depth={"N": layers}, settings=settings))
+    stacks, one = at.stacks(), 12 * width**2 * layers * seeds
+    assert [draw for stack in stacks for draw in stack] == [*range(draws)] and len(stacks[0]) == 1
+    assert all(len(stack) == 1 or len(stack) * one <= STACKED for stack in stacks)
+    assert all((len(stack) + 1) * one > STACKED for stack in stacks[1:-1])

@@ -28,7 +28,7 @@ from deepnet_theory.processes.keep import Cache
 
 SELECTION = Selection(optimizer="adam")
 PREMISES = predictions("adam", "adam", [assumptions()["near-identity"]])
-ADAM = (SELECTION, rule("adam"), predictions("adam", "adam"))
+RIGHT = predictions("adam", "adam")
 GIVEN = (SELECTION, rule("adam"), PREMISES, depths(1, 2, 3), SMALL)
 LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=1)
 DEEP = depths(4, 8, 16)
@@ -59,7 +59,7 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
         assert judged.verdict is Verdict.REFUTED
 
 
-def test_constant_is_another_question_than_the_verdict(measured):
+def test_constant_is_another_question_than_the_verdict_and_premises_have_their_own(measured):
     """Half of Adam's exponents leave half a power of the depth, which is what is predicted."""
     half = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
     growing = Predictions((prediction("N", "all", Fraction(1, 2)),))
@@ -67,22 +67,16 @@ def test_constant_is_another_question_than_the_verdict(measured):
     assert found.verdict is Verdict.SUPPORTED
     assert not found.constant and json.loads(found.to_json())["constant"] is False
     assert found.trend.startswith("GROWS as N^0.") and found.trend.endswith("as predicted")
-    wrong = verify(SELECTION, half, predictions("adam", "adam"), DEEP, LAB, cache=measured)
+    wrong = verify(SELECTION, half, RIGHT, DEEP, LAB, cache=measured)
     assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
-    right = verify(*ADAM, DEEP, LAB, cache=measured)
-    assert right.verdict is Verdict.SUPPORTED
-    assert right.constant and right.trend.startswith("is CONSTANT in N, exponent ")
-
-
-def test_assumptions_are_measured_beside(measured):
     names = "near-identity", "unit-activations", "aligned-updates", "equal-gains"
     planted = Assumption("planted", "r is the same at every depth", "branch_weight")
-    chosen = [*(assumptions()[name] for name in names), planted]
-    asked = predictions("adam", "adam", chosen)
-    found = verify(SELECTION, rule("adam"), asked, DEEP, LAB, cache=measured)
-    assert [a.verdict for a in found.assumptions] == [
-        *[Verdict.SUPPORTED] * 3, Verdict.ASSUMED, Verdict.REFUTED,
-    ]  # fmt: skip
+    asked = predictions("adam", "adam", [*(assumptions()[name] for name in names), planted])
+    right = verify(SELECTION, rule("adam"), asked, DEEP, LAB, cache=measured)
+    verdicts = [str(premise.verdict) for premise in right.assumptions]
+    assert verdicts == [*["SUPPORTED"] * 3, "ASSUMED", "REFUTED"]
+    assert right.verdict is Verdict.SUPPORTED
+    assert right.constant and right.trend.startswith("is CONSTANT in N, exponent ")
 
 
 def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(whole, cache):
@@ -149,7 +143,7 @@ def test_where_nothing_was_measured_one_sentence_says_why(error):
 def test_nan_is_a_finding_and_never_a_pass():
     selection = Selection(optimizer="adam", placement="pre-ln")
     huge = own_rule(("encoder",), "1", "10**15")
-    found = verify(selection, huge, predictions("adam", "adam"), depths(1, 2), SMALL)
+    found = verify(selection, huge, RIGHT, depths(1, 2), SMALL)
     assert found.verdict is Verdict.UNDECIDED
     assert any("not finite in 3 of 3 seeds" in w for w in found.provenance.warnings)
     assert math.isnan(found.points[0].mean)
@@ -162,8 +156,8 @@ UNKNOWN = predictions("adam", "adam", [Assumption("x", "y", "no_such_thing")])
 @pytest.mark.parametrize(
     ("given", "numbers", "asked", "said"),
     [
-        (own_rule(("encoder",), "N - 4", "1"), (2, 4), ADAM[2], "positive"),
-        (rule("adam"), (8,), ADAM[2], "give no exponent"),
+        (own_rule(("encoder",), "N - 4", "1"), (2, 4), RIGHT, "positive"),
+        (rule("adam"), (8,), RIGHT, "give no exponent"),
         (rule("adam"), (2, 4), UNKNOWN, "no_such_thing"),
     ],
 )
