@@ -48,23 +48,6 @@ def test_a_weighted_sum_of_gaussians_is_gaussian(weights):
     assert moments == [0, variance, 0, 3 * variance**2]
 
 
-@few()
-@given(coefficients, coefficients)
-def test_means_of_independent_factors_multiply(first, second):
-    one, other = polynomial(first, s), polynomial(second, t)
-    variances = {s: sp.Integer(2), t: sp.Rational(1, 3)}
-    means = expect(one, variances) * expect(other, variances)
-    assert sp.expand(expect(one * other, variances) - means) == 0
-
-
-@few()
-@given(st.lists(integers, min_size=2, max_size=2))
-def test_a_mask_halves_the_square_of_any_direction(inputs):
-    f, row = FeedForward(2, 2), sp.Matrix([inputs])
-    halved, whole = squared(f.hidden(row)), squared(row * f.W)
-    assert sp.expand(2 * f.mean(halved) - f.mean(whole)) == 0
-
-
 @settings(max_examples=3, deadline=None)
 @given(st.integers(0, 100))
 def test_exact_moments_are_the_means_of_draws(seed):

@@ -9,6 +9,8 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import wait
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -29,51 +31,45 @@ SETTINGS = Settings(width=16, heads=2, tokens=8, seeds=2, draws=2)
 SWEEP = [{"N": n} for n in (2, 3, 4, 6, 8)]
 
 
-class Cluster:
-    """A scheduler of this machine and its workers, each a process of its own."""
+@contextmanager
+def cluster_of(folder, **environment):
+    """A scheduler of this machine and two workers, each a process of its own."""
+    file = folder / "scheduler.json"
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    with ExitStack() as ends:
 
-    def __init__(self, folder, **environment):
-        self.given = {
-            "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder,
-            "env": {**os.environ, "OMP_NUM_THREADS": "1"},
-        }  # fmt: skip
-        file = folder / "scheduler.json"
-        self.scheduler = self.start(
-            "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)
-        )
+        def started(program, *words, **more):
+            command = [sys.executable, "-m", f"distributed.cli.{program}", *words, "--no-dashboard"]
+            variables = {**os.environ, "OMP_NUM_THREADS": "1", **more}
+            process = subprocess.Popen(command, **silent, env=variables)
+            ends.callback(process.wait)
+            ends.callback(process.kill)
+            return process
+
+        words = "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)
+        scheduler = started("dask_scheduler", *words)
         while not (file.exists() and file.stat().st_size):
-            assert self.scheduler.poll() is None
+            assert scheduler.poll() is None
             time.sleep(0.02)
-        self.address = json.loads(file.read_text(encoding="utf-8"))["address"]
-        self.given["env"] = {**self.given["env"], **environment}
-        self.workers = [
-            self.start("dask_worker", self.address, "--no-nanny", "--nthreads", "1")
-            for _ in range(2)
-        ]
+        address = json.loads(file.read_text(encoding="utf-8"))["address"]
+        words = "dask_worker", address, "--no-nanny", "--nthreads", "1"
+        workers = [started(*words, **environment) for _ in range(2)]
+        yield SimpleNamespace(scheduler=scheduler, address=address, workers=workers)
+        file.unlink()
 
-    def start(self, program, *words):
-        module = f"distributed.cli.{program}"
-        return subprocess.Popen([sys.executable, "-m", module, *words, "--no-dashboard"],
-                                **self.given)  # fmt: skip
 
-    def wait_for_workers(self):
-        from distributed import Client
+def wait_for_workers(address):
+    from distributed import Client
 
-        with Client(self.address, set_as_default=False) as client:
-            client.wait_for_workers(len(self.workers), timeout=120)
-
-    def end(self):
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=120)
 
 
 @pytest.fixture
 def dask(tmp_path):
     pytest.importorskip("distributed", reason="the extra cluster is not installed")
-    found = Cluster(tmp_path)
-    yield found
-    found.end()
+    with cluster_of(tmp_path) as found:
+        yield found
 
 
 def found(**work):
@@ -99,7 +95,7 @@ def test_a_killed_worker_changes_no_bit_and_a_killed_scheduler_loses_nothing(das
         if now[depth] == alone[depth]:
             dask.scheduler.kill()
 
-    dask.wait_for_workers()  # both are there before one of them goes
+    wait_for_workers(dask.address)  # both are there before one of them goes
     with cluster(dask.address) as executor:
         wait([executor.submit(os.getpid) for _ in range(4)])
         result, shared = found(executor=executor, progress=kill)
@@ -124,14 +120,10 @@ def test_a_worker_that_would_give_other_results_is_refused(tmp_path):
         ({"ATEN_CPU_CAPABILITY": "default"}, "has cpu .*DEFAULT.*, and this machine"),
         ({"PYTHONPATH": "without"}, "a worker cannot import deepnet_theory"),
     ):
-        (tmp_path / "scheduler.json").unlink(missing_ok=True)
-        dask = Cluster(tmp_path, **environment)
-        try:
-            dask.wait_for_workers()
+        with cluster_of(tmp_path, **environment) as dask:
+            wait_for_workers(dask.address)
             with pytest.raises(InputError, match=said), cluster(dask.address) as executor:
                 executor.submit(os.getpid).result(60)
-        finally:
-            dask.end()
 
 
 @given(st.sampled_from(["torch", "deepnet-theory", "--nthreads"]), st.text())

@@ -49,7 +49,7 @@ def test_junit_is_parsed_to_the_findings(model, findings):
 COMMAND = re.compile(r"::(error|warning|notice) ((?:\w+=[^:,\r\n]*,?)+)::([^\r\n]*)")
 
 
-@given(TEXTS, st.lists(FINDINGS, max_size=3))
+@given(TEXTS | TEXTS.map("{}.py:make".format), st.lists(FINDINGS, max_size=3))
 def test_an_annotation_is_one_line_and_is_read_back(model, findings):
     lines = github(audited(model, findings)).split("\n")
     read = [COMMAND.fullmatch(line).groups() for line in lines]
@@ -60,17 +60,10 @@ def test_an_annotation_is_one_line_and_is_read_back(model, findings):
         place = dict(pair.split("=", 1) for pair in properties.split(","))
         assert unquote(place["title"]) == f"{model}: {finding.where}"
         assert unquote(data) == f"{finding.what}\n{finding.mend}".strip()
-        if finding.line is not None:
-            assert unquote(place["file"]) == finding.line.file
-            assert place["line"] == str(finding.line.number)
-
-
-def test_a_finding_without_a_line_is_at_the_models_file():
-    finding = Finding("head", "100 % too large", 2.0, "a\nb")
-    for model, place in (("mine.py:make", ",file=mine.py"), ("package.module:make", "")):
-        title = model.replace(":", "%3A")
-        last = github(audited(model, [finding])).splitlines()[-1]
-        assert last == f"::error title={title}%3A head{place}::100 %25 too large%0Aa%0Ab"
+        file = finding.line.file if finding.line else model.rpartition(":")[0]
+        named = finding.line or file.endswith(".py")  # without a line it is at the model's file
+        assert ("file" in place) == bool(named) and (not named or unquote(place["file"]) == file)
+        assert place.get("line") == (finding.line and str(finding.line.number))
 
 
 def test_each_verdict_has_its_outcome():
@@ -95,20 +88,10 @@ def test_gains_are_a_range_over_the_layers_beside_the_expected_one():
     assert table.rows == tuple(("encoder ffn", *row) for row in (alpha, fc1))
 
 
-def test_an_interpreter_names_an_audit_once():
+@pytest.mark.parametrize("optimizer", [None, "adamw"])
+def test_what_a_model_is_held_against_depends_on_what_was_asked(optimizer):
+    nearest = "rule" if optimizer else "scheme or rule (no optimizer was given)"
+    for scheme, said in ((None, f"difference from the nearest {nearest}, "), ("gpt-2", None)):
+        _, rest = answer(replace(audited(), optimizer=optimizer, scheme=scheme))
+        assert said in rest if said else "nearest" not in rest
     assert repr(audited()) == "<Audit of mine.py:make; REFUTED>"
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({}, "from the nearest scheme or rule (no optimizer was given), "),
-        ({"optimizer": "adamw"}, "from the nearest rule, "),
-        ({"scheme": "gpt-2"}, "difference from "),
-        ({"optimizer": "adamw", "scheme": "gpt-2"}, "difference from "),
-    ],
-)
-def test_what_a_model_is_held_against_depends_on_what_was_asked(asked, said):
-    one = replace(audited(), **{"optimizer": None, "scheme": None} | asked)
-    _, rest = answer(one)
-    assert said in rest and ("nearest" in rest) is ("nearest" in said)
