@@ -1,6 +1,7 @@
 """A derivation as text, HTML and LaTeX: complete, well-formed, and not misleading; and its page."""
 
 import re
+from dataclasses import replace
 from functools import cache
 from html import unescape
 
