@@ -179,18 +179,3 @@ class Sum(nn.Module):
     def forward(self, ids):
         x = self.embedding(ids)
         return self.head(x + self.scale * sum(m(x) for m in self.maps))
-
-
-def train(model, both, batches, after=lambda: None):
-    """The losses of the next token, one step of each optimizer a batch."""
-    losses = []
-    for ids in batches:
-        logits = model(ids)
-        loss = F.cross_entropy(logits.flatten(0, 1), ids.roll(-1).flatten())
-        loss.backward()
-        for one in both:
-            one.step()
-            one.zero_grad()
-        after()
-        losses.append(loss.item())
-    return losses
