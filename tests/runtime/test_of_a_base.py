@@ -4,109 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
-import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 from translated import unstack
+from written_models import GPT
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
-from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.models.step import update
 from deepnet_theory.runtime import build
 
-WIDTHS, BASE, SEEDS = (64, 256), 64, 6
-MUON = optimizer("muon").expression
-NEAR = 0.15  # of an exponent; a role out of the rule is off by 1/2 or more
 HIDDEN = {"query", "key", "value", "output", "fc1", "fc2"}
 
 
-class OfAnUpdate:
-    """One step of an update's expression."""
-
-    def __init__(self, groups):
-        self.groups = groups
-
-    @torch.no_grad()
-    def step(self):
-        for group in self.groups:
-            for p in group["params"]:
-                p += update(MUON, group["lr"], p.grad[None], p[None].clone())[0]
-
-
-OPTIMIZERS = {
-    "adamw": lambda groups: torch.optim.AdamW(groups, lr=1.0, weight_decay=0.0),
-    "sgd": lambda groups: torch.optim.SGD(groups, lr=1.0),
-    "muon": OfAnUpdate,
-}
-
-
-def constants(optimizer, width, base=BASE, **given):
+def constants(optimizer, width, base=64, **given):
     sizes = {"width": width, "heads": width // 32, "vocab": 32, "ffn_ratio": 2.0, **given}
     return dt.export(optimizer, 2, base=base, **sizes)
 
 
-def batch(seed):
-    tokens = torch.randint(32, (1, 5), generator=torch.Generator().manual_seed(100 + seed))
-    return tokens[:, :-1], tokens[:, 1:]
-
-
-def step(model, optimizer, seed=0, lr=1e-3, only=None):
-    """One step: the logits before and after, and -<g, update> of each group by its role."""
-    x, y = batch(seed)
-    before = model(x)
-    functional.cross_entropy(before.flatten(0, 1), y.flatten()).backward()
-    groups = [g for g in parameter_groups(model, lr) if only is None or g["role"] in only]
-    members = [(g["role"], [(p, p.detach().clone()) for p in g["params"]]) for g in groups]
-    OPTIMIZERS[optimizer](groups).step()
-    work: dict[str, float] = {}
-    for role, own in members:
-        done = -sum(float((p.grad * (p.detach() - old)).sum()) for p, old in own)
-        work[role] = work.get(role, 0.0) + done
-    with torch.no_grad():
-        return before.detach(), model(x), work
-
-
-def measured(optimizer, changed=lambda c: c, only=None, widths=WIDTHS, **given):
-    """The exponent in the width of the change of the logits, and of -<g, update> by role."""
-    sizes = []
-    for width in widths:
-        c, found = changed(constants(optimizer, width, **given)), []
-        for seed in range(SEEDS):
-            model = build(c, generator=torch.Generator().manual_seed(seed))
-            before, after, work = step(model, optimizer, seed, only=only)
-            found.append({"logits": float((after - before).square().mean().sqrt()), **work})
-        sizes.append({k: sum(f[k] for f in found) for k in found[0] if k != "key-bias"})
-    at = np.log(widths)
-    return {k: np.polyfit(at, np.log([s[k] for s in sizes]), 1)[0] for k in sizes[0]}
-
-
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
-def test_under_the_rule_no_role_moves_more_at_another_width(optimizer):
-    found = measured(optimizer, **({"only": HIDDEN} if optimizer == "muon" else {}))
-    assert found.keys() >= HIDDEN | {"logits"}
-    assert all(abs(exponent) < NEAR for exponent in found.values()), found
-
-
-def test_without_the_rule_they_do():
-    """Planted: no base; no multiplier on the head; the hidden matrices' rates left at 1."""
-    far = partial(measured, "adamw")
-    plain = far(base=None)
-    assert plain["logits"] > 1 and plain["token-embedding"] > 0.4
-    unmultiplied = far(lambda c: replace(c, head_multiplier=1.0))
-    del unmultiplied["logits"]
-    assert all(exponent > 0.8 for exponent in unmultiplied.values())
-
-    def at_rate_one(c):
-        inside = ((at, row) for at, row in c.rows.items() if at[1] is not None)
-        return c.with_rows({at: replace(row, rate=1.0) for at, row in inside})
-
-    stepped = far(at_rate_one)
-    assert all(stepped[role] > 0.8 for role in HIDDEN) and abs(stepped["head"]) < NEAR
+X = torch.randint(32, (1, 5), generator=torch.Generator().manual_seed(100))
 
 
 def test_scores_fall_with_the_head_size_where_the_heads_stay():
@@ -122,12 +39,12 @@ def test_scores_fall_with_the_head_size_where_the_heads_stay():
 
 
 def test_the_heads_multiplier_is_in_the_forward_pass_of_each_seed():
-    c, (x, _) = constants("adamw", 64, 32, heads=4, base_heads=4, tied_head=False), batch(0)
+    c = constants("adamw", 64, 32, heads=4, base_heads=4, tied_head=False)
     stacked = build(c, seeds=2)
     one, bare = unstack(stacked, 1), build(replace(c, head_multiplier=1.0))
-    torch.testing.assert_close(one(x), stacked(x)[1])
+    torch.testing.assert_close(one(X), stacked(X)[1])
     bare.load_state_dict(one.state_dict())
-    torch.testing.assert_close(one(x), bare(x) / 2)
+    torch.testing.assert_close(one(X), bare(X) / 2)
     xavier = math.sqrt(2 / (32 + 32))  # of the base's head
     assert one.head.weight.std().item() == pytest.approx(xavier, rel=0.1)
 
@@ -166,32 +83,18 @@ def test_a_coupled_decay_that_has_no_law_is_refused_where_it_is_asked_for():
     assert {g["weight_decay"] for g in sgd if g["role"] in HIDDEN} == {0.1}
 
 
-class Mine(torch.nn.Module):
-    """A model of your own: its embedding has no multiplier but that of its rows' size."""
-
-    def __init__(self, width=64, times=1.0):
-        super().__init__()
-        self.times, self.embedding = times, torch.nn.Embedding(32, width)
-        layer = torch.nn.TransformerEncoderLayer(
-            width, width // 32, 2 * width, dropout=0.0, batch_first=True
-        )
-        self.body = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = torch.nn.Linear(width, 32, bias=False)
-
-    def forward(self, x):
-        return self.times * self.head(self.body(self.embedding(x)))
-
-
 def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
+    """It has no multiplier but that of its rows' size."""
+    select = dt.Selection("adamw", placement="pre-ln", stack="decoder")
+    c, small = (constants(select, d, base, heads=4) for d, base in ((64, (32, 2)), (32, None)))
+    bare = apply_(GPT(2, d=64, vocab=32), c, inputs=X, outer=False)
+    assert bare.lines[-1] == "logits = logits * 0.5  # before the loss, as the base asks"
     torch.manual_seed(0)
-    c, (x, _) = constants("adamw", 64, 32), batch(0)
-    bare = apply_(Mine(), c, inputs=x, outer=False)
-    assert bare.lines == ("logits = logits * 0.5  # before the loss, as the base asks",)
-    model, small = Mine(times=0.5), Mine(32)
-    assert apply_(model, c, inputs=x).lines == ()
-    apply_(small, constants("adamw", 32, None), inputs=x)  # the base's head is as large
-    sizes = [m.head.weight.std().item() for m in (model, small)]
+    model, base = GPT(2, d=64, vocab=32, end=0.5), GPT(2, d=32, vocab=32)
+    assert apply_(model, c, inputs=X).lines == ()
+    apply_(base, small, inputs=X)  # whose head is as large
+    sizes = [m.lm_head.weight.std().item() for m in (model, base)]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.1)
     assert sizes[1] < 0.8 * math.sqrt(2 / (32 + 32))  # less than Xavier's, for 32 tokens
-    rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=32)}
-    assert rates["token-embedding"] == rates["head"] == 1.0 and rates["query"] == 0.5
+    rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=(32, 2))}
+    assert rates["token-embedding"] == rates["head"] == 1.0 and rates["fc1"] == 0.5
