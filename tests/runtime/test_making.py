@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from torch import nn
 from translated import unstack
 
-import deepnet_theory as dt
 from deepnet_theory import start_head_
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import Role, norms, sublayers
@@ -104,18 +104,10 @@ def test_a_norm_forgets_the_scale_and_gives_the_square_root_of_the_width(name, s
     torch.testing.assert_close(z.norm(dim=-1), size, rtol=4 * NORM_EPS, atol=0)
 
 
-# ------------------------------------------------------------------ the head's bias
-
-
-def exported(**architecture):
-    sizes = {"width": 32, "heads": 4, "vocab": 256, **architecture}
-    return dt.export("adam", depth=2, **sizes)
-
-
-def test_the_bias_starts_at_the_log_of_the_frequencies():
+def test_the_bias_starts_at_the_log_of_the_frequencies_of_one_count_for_each_output(constants):
     counts = torch.zeros(256, dtype=torch.long)
     counts[:3] = torch.tensor([99, 49, 0])
-    model = build(exported(head_bias=True), seeds=2)
+    model = build(constants(head_bias=True, vocab=256), seeds=2)
     start_head_(model.head, counts)
     own = nn.Linear(8, 256)
     start_head_(own, counts)
@@ -124,31 +116,29 @@ def test_the_bias_starts_at_the_log_of_the_frequencies():
         expected = (counts + 1) / (counts + 1).sum()
         torch.testing.assert_close(p, expected.double(), rtol=1e-5, atol=1e-9)
         assert abs(bias.mean()) < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("head", "counts", "says"),
-    [
+    for head, wrong, says in (
         (nn.Linear(4, 8, bias=False), torch.ones(8), "has no bias"),
         (nn.Linear(4, 8), torch.ones(7), "one number from 0 on"),
         (nn.Linear(4, 8), -torch.ones(8), "one number from 0 on"),
-    ],
-)
-def test_what_is_no_head_or_no_count_is_refused(head, counts, says):
-    with pytest.raises(InputError, match=says):
-        start_head_(head, counts)
+    ):
+        with pytest.raises(InputError, match=says):
+            start_head_(head, wrong)
 
 
 # ------------------------------------------------------------------ branches in parallel
 
 
-def beside(s):
-    return s[0], replace(s[1], parallel=True)
+def beside(s, **more):
+    return s[0], replace(s[1], **{"parallel": True, **more})
+
+
+def with_sublayers(c, change):
+    (part,) = c.parts
+    return replace(c, parts=(replace(part, sublayers=change(part.sublayers)),))
 
 
 def test_branches_in_parallel_need_a_line_of_their_equation(constants, monkeypatch):
-    (part,) = (made := constants(placement="pre-ln")).parts
-    made = replace(made, parts=(replace(part, sublayers=beside(part.sublayers)),))
+    made = with_sublayers(constants(placement="pre-ln"), beside)
     build(made)
     monkeypatch.delitem(LINES, "x + branch(norm(x))")
     with pytest.raises(InputError, match="parallel branches are built for"):
@@ -156,15 +146,14 @@ def test_branches_in_parallel_need_a_line_of_their_equation(constants, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("placement", "sublayers", "why"),
+    ("change", "why"),
     [
-        ("post-ln", lambda s: beside(s)[::-1], "has no sum to join"),
-        ("post-ln", lambda s: (s[0], replace(s[1], parallel=True, alpha=2.0)),
+        (lambda s: beside(s)[::-1], "has no sum to join"),
+        (partial(beside, alpha=2.0),
          "the branches of one residual sum have one alpha, not 1.7 and 2.0"),
-        ("post-ln", lambda s: (s[0], replace(s[1], parallel=1)), "parallel must be a boolean"),
+        (partial(beside, parallel=1), "parallel must be a boolean"),
     ],
 )  # fmt: skip
-def test_branches_that_cannot_share_a_sum_are_refused(constants, placement, sublayers, why):
-    (part,) = (made := constants(placement=placement)).parts
+def test_branches_that_cannot_share_a_sum_are_refused(constants, change, why):
     with pytest.raises(InputError, match=why):
-        build(replace(made, parts=(replace(part, sublayers=sublayers(part.sublayers)),)))
+        build(with_sublayers(constants(), change))
