@@ -6,7 +6,6 @@ from hypothesis import given
 
 from deepnet_theory.cli import main
 from deepnet_theory.cli.commands import COMMANDS
-from deepnet_theory.cli.parser import command_line
 from deepnet_theory.definitions.discovery import KINDS, names
 
 from .hostile import RANDOM, tried
@@ -45,24 +44,16 @@ BASE = {
 }
 VERDICTS = ("verify", "report", "train", "check", "transfer", "measure", "audit")  # may be REFUTED
 SELECTS = ("derive", "verify", "predict", "export", "report", "transfer")
-NUMBERS = ("1", "2", "3", "4", "0.5")  # for an option that is not named here
+NUMBERS = ("1", "2", "3", "4", "0.5")  # for an option that has no words and is not named here
 PLAUSIBLE = {
-    **{kind.removesuffix("s"): tuple(names(kind)) for kind in KINDS},
     "update": ("-eta*g", "-eta*sign(g)*abs(g)**(1/3)", "-eta/g", "-eta*max(g,theta)", "eta*g"),
-    "stack": ("encoder", "decoder", "encoder-decoder"),
-    "layer": ("ffn", "attention", "ffn:swiglu,ffn", "attention,cross,ffn"),
-    "method": ("probe", "lemma"),
+    "layer": ("ffn", "attention", "ffn:swiglu", "attention,cross,ffn"),
     "closures": ("complete,symmetric", "unit-residual,x"),
     "rates": ("1e-3,2e-3", "1e-4:1e-3", "1,0"),
     "alpha": ("1", "N", "N**(1/4)", "1/N", "N-2", "10**30", "log(N)"),
     "depth": ("1", "200", "1000000", "3,2"),
     "depths": ("1,2", "1:4", "1x1,2x2", "3,1"),
     "data": ("text", "gaussian:0", "gaussian:1"),
-    "activation": ("relu", "gelu", "silu"),
-    "step": ("matrices", "all"),
-    "dtype": ("float32", "float64"),
-    "device": ("auto", "cpu"),
-    "format": ("text", "json", "latex"),
     "output": ("made", "made/", "constants.json"),
     "cache": ("kept", "constants.json"),
     "processes": ("1", "0", "1.5"),  # to start more takes seconds, and has its own tests
@@ -71,15 +62,18 @@ PLAUSIBLE = {
 }
 
 
-def options(command):
-    """The names of the options of a command that take a value."""
-    parser = command_line([command], COMMANDS).commands[command]
-    return [p.name for p in parser.params if p.param_type_name == "option" and not p.is_flag]
+def fitting(name, option):
+    """Values that an option takes: those named here, or its own words and names."""
+    own = names(option.folder) if option.folder in KINDS else option.words
+    named = PLAUSIBLE.get("alpha" if name.endswith(("alpha", "beta")) else name)
+    return named or own or NUMBERS
 
 
 def hostile_words(command, draw):
     """A small command with up to three of its options set to anything, most to what fits."""
-    chosen = dict.fromkeys(draw.choices(options(command), k=draw.randint(1, 3)), "")
+    settings = COMMANDS[command].settings
+    offered = {name: one.option for name, one in settings.items() if one.kind is not bool}
+    chosen = dict.fromkeys(draw.choices([*offered], k=draw.randint(1, 3)))
     if command in SELECTS and "update" not in chosen and draw.random() < 0.95:
         chosen.setdefault("optimizer")
     for partner, name in (("beta", "alpha"), ("alpha", "beta")):
@@ -87,8 +81,7 @@ def hostile_words(command, draw):
             chosen.setdefault(partner)
     words = [command, *BASE[command]]
     for name in chosen:
-        fits = PLAUSIBLE.get("alpha" if name.endswith(("alpha", "beta")) else name, NUMBERS)
-        value = draw.choice(HOSTILE if draw.random() < 0.2 else fits)
+        value = draw.choice(HOSTILE if draw.random() < 0.2 else fitting(name, offered[name]))
         words.append(f"--{name.replace('_', '-')}={value}")
     if draw.random() < 0.05:
         words.insert(draw.randint(1, len(words)), draw.choice(HOSTILE))
