@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -80,14 +81,16 @@ PYTHON = ("definitions", "proof", "runtime", "laboratory", "models")  # rooms th
 
 
 def test_every_file_of_the_package_keeps_to_what_holds_of_all():
-    """No import of the package's face, no options told to Python, every text as UTF-8."""
-    package = ROOT / "deepnet_theory"
+    """A class name means one thing; no import of the package's face; texts are UTF-8 …"""
+    package, classes = ROOT / "deepnet_theory", Counter()
     rooms = {p.stem for p in package.iterdir()}
     for path in sorted(package.rglob("*.py")):
         room = path.relative_to(package).parts[0]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             at = f"{path}:{getattr(node, 'lineno', 0)}"
             match node:
+                case ast.ClassDef(name=name):
+                    classes[name] += 1
                 case ast.ImportFrom(module="deepnet_theory"):  # a room would go in a circle
                     assert {alias.name for alias in node.names} <= rooms, at
                 case ast.Constant(value=str(said)) if room in PYTHON and "in Python" not in said:
@@ -95,3 +98,4 @@ def test_every_file_of_the_package_keeps_to_what_holds_of_all():
                 case ast.Call(func=ast.Attribute(attr="read_text" | "write_text")):
                     given = {k.arg for k in node.keywords} | {ast.unparse(a) for a in node.args}
                     assert given & {"encoding", "'utf-8'"}, at
+    assert [name for name, count in classes.items() if count > 1] == []
