@@ -243,7 +243,10 @@ class Fold:
                 self.lacks("it compares values that may have either sign")
         elif either:
             kept = left if left.parities else right  # its half on one side of 0
-            half = self._union(kept, self._call("abs", kept))
+            mean = self._call("abs", kept)
+            if self.size(kept.spread) != self.size(mean.spread):
+                self.lacks("it takes one side of a polar factor of full rank")
+            half = self._union(kept, mean)
             return replace(half, vanishes=tuple(power * MAX_EXPONENT for power in _SUM))
         if left.number is not None and right.number is not None:
             return max((left, right), key=lambda value: way * (value.number or 0))
@@ -297,9 +300,9 @@ class Fold:
         if exponent == 1:
             return base
         vanishes = tuple(power * exponent for power in base.vanishes)
-        parities = _bent(base.parities, odd=whole and exponent.numerator % 2 == 1)
-        scalar, spread = base.scalar, base.spread
-        return Sized(base.size**exponent, parities, vanishes, scalar=scalar, spread=spread)
+        odd = whole and exponent.numerator % 2 == 1
+        parities, spread = _bent(base.parities, odd=odd), base.spread if odd else _of_mean(base)
+        return Sized(base.size**exponent, parities, vanishes, scalar=base.scalar, spread=spread)
 
     def _call(self, function: str, value: Sized) -> Sized:
         if function in COUNTS:
@@ -313,9 +316,8 @@ class Fold:
                 return Sized(ONE, _bent(value.parities, odd=True), spread=value.spread)
             case "abs":
                 number = None if value.number is None else abs(value.number)
-                return replace(
-                    value, parities=_bent(value.parities, odd=False), of="", number=number
-                )
+                even, spread = _bent(value.parities, odd=False), _of_mean(value)
+                return replace(value, parities=even, of="", number=number, spread=spread)
             case "rms" | "norm":
                 self.require_second_moment(value)
                 count = COUNTS["numel"] if function == "norm" else ONE
@@ -339,6 +341,11 @@ class Fold:
             rank = min((COUNTS["columns"], COUNTS["rows"]), key=self.order)
         size = (rank / COUNTS["numel"]) ** HALF
         return Sized(size, value.parities, value.vanishes, value.of, spread=rank)
+
+
+def _of_mean(value: Sized) -> Monomial:
+    """The rank of an even function: the mean of a single term's adds up in every direction."""
+    return ONE if len(value.parities) == 1 else value.spread
 
 
 def _joined(one: Parity, other: Parity) -> Parity:

@@ -6,10 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deepnet_theory.cli.deriving import derive
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof import batch as proof_room
 from deepnet_theory.sizes import batch as table_room
 from deepnet_theory.sizes import descent as descent_room
 from deepnet_theory.sizes.width import role_table
@@ -22,6 +25,7 @@ def refuted(derivation):
 @pytest.mark.parametrize("off", [Fraction(1, 8), Fraction(-1, 2)])
 def test_a_wrong_degree_is_refuted(monkeypatch, off):
     right = table_room.degree
+    assert refuted(derive("adam", across="batch")) == set()
 
     def wrong(*given):
         power, is_linear = right(*given)
@@ -36,6 +40,28 @@ def test_conditions_that_disagree_are_seen(monkeypatch):
     monkeypatch.setattr(descent_room, "is_odd_in_gradient", lambda _: True)
     drift = derive("-eta*max(g, 0)", across="batch")
     assert "encoder/ffn/fc1/batch/rate" in refuted(drift)
+
+
+# descent, signs, powers, trust ratios, spectral and clipped updates; and what multiplies them
+entries = st.sampled_from((
+    "g", "sign(g)", "sign(g)*abs(g)**(1/3)", "g*abs(g)", "g/rms(g)",
+    "abs(theta)*sign(g)", "norm(theta)*g/norm(g)", "polar(g)", "polar(g) + sign(g)",
+    "clip(g/rms(g), -1, 1)", "g/(abs(g) + rms(g))", "g/sqrt(g**2 + rms(g)**2)",
+    "sign(g) + g/rms(g)", "max(abs(g), rms(g))*sign(g)", "sqrt(abs(g))*sign(g)/norm(sqrt(abs(g)))",
+))  # fmt: skip
+numbers = st.sampled_from((
+    "1", "norm(g)", "1/sqrt(norm(g))", "norm(g)**(-2)", "max(rms(theta), 1/1000)",
+    "sqrt(max(rows(theta), columns(theta)))",
+))  # fmt: skip
+
+
+@settings(max_examples=15)
+@given(entries, numbers)
+def test_updates_of_the_literature_gain_most_at_the_derived_rate(entry, number):
+    selection = Selection(update=f"-eta*({entry})*{number}")
+    row = role_table(selection, "batch").row("fc1")
+    shown = proof_room.numbers(row, selection.the_optimizer, "dominant")["rate"]
+    assert shown.test(row.rate), shown.found
 
 
 @pytest.mark.parametrize(

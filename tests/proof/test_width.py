@@ -41,11 +41,6 @@ PLANTED = (
         for noise in GRADIENT_NOISE
     ),
 )
-UPDATES = (
-    "lamb", "muon", "-eta*sign(g)*abs(g)**(1/3)", "-eta*g**3", "-eta*g*norm(g)",
-    "-eta*clip(g/rms(g), -1, 1)", "-eta*(sign(g) + g/rms(g))", "-eta*(1 + norm(theta))*g",
-    "-eta*abs(theta)*sign(g)",
-)  # fmt: skip
 PROVED = (
     ("width", "lamb", {"form": "weights"}),
     ("width", "adafactor", {}),
@@ -64,8 +59,10 @@ PROVED = (
     ("both,experts,ffn", "adam", MIXTURE),
     ("width,rank,batch", "adam", MIXTURE),
     ("depth,width,batch", "adamw", {}),
-    *(("batch", update, {}) for update in UPDATES),
-    ("batch", "-eta*abs(theta)*sign(g)", {"gradient_noise": "none"}),
+    ("batch", "lamb", {}),
+    ("batch", "muon", {}),
+    ("batch", "-eta*(1 + norm(theta))*g", {}),
+    *(("batch", "-eta*abs(theta)*sign(g)", {"gradient_noise": noise}) for noise in GRADIENT_NOISE),
 )
 
 
