@@ -199,11 +199,7 @@ def test_wrong_rules_are_put_into_a_model_of_your_own(monkeypatch):
     # with such a head the loss starts too high for apply_, which refuses it
     assert wide["standard sizes"]["lm_head.weight"][0] > 3 * rule["lm_head.weight"][0]
     assert wide["standard sizes"][HIDDEN][0] > 1.2 * rule[HIDDEN][0]
-    assert set(names) | set(found.of["left_out"]) >= {
-        *WRONG_RULES,
-        "the rule of sgd",
-        "alignment none",
-    }
+    assert {*names, *found.of["left_out"]} >= {*WRONG_RULES, "the rule of sgd", "alignment none"}
     plan = dt.transfer(tiny, [1], RATES[:3], plan=True, **OWN)
     assert [*plan.runs] == names and sum(plan.runs.values()) == sum(map(len, stepped.values()))
 

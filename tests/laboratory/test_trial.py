@@ -1,6 +1,7 @@
 """Trials: paired seeds, real bytes, Gaussian tokens, and published schemes as their equations."""
 
 import math
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 
@@ -111,45 +112,35 @@ def ffn(w, x, inner=lambda y: y):
     return inner((x @ w["fc1"].T).relu()) @ w["fc2"].T
 
 
-def published(name):
-    """A scheme's sublayer as its paper writes it: of x, the branch G, the layer k and N layers."""
-    return {
-        "admin": lambda x, G, k, N: norm(math.sqrt(2 * k) * x + G(x)),
-        "layernorm-scaling": lambda x, G, k, N: x + G(norm(x) / math.sqrt(k)),
-        "modula": lambda x, G, k, N: (1 - 1 / (2 * N)) * x + G(x) / (2 * N),
-        "ngpt": lambda x, G, k, N: rms(x + 0.05 * (rms(G(x)) - x)),
-        "u-mup": lambda x, G, k, N: (
-            math.sqrt(2 * k / (2 * k + 1)) * x + math.sqrt(1 / (2 * k + 1)) * G(rms(x))
-        ),
-        "sub-ln": lambda x, G, k, N: x + G(norm(x), norm),
-    }[name]  # fmt: skip
+# a scheme's sublayer as its paper writes it: of x, the branch G, the layer k and N layers
+PUBLISHED = {
+    "admin": lambda x, G, k, N: norm(math.sqrt(2 * k) * x + G(x)),
+    "layernorm-scaling": lambda x, G, k, N: x + G(norm(x) / math.sqrt(k)),
+    "modula": lambda x, G, k, N: (1 - 1 / (2 * N)) * x + G(x) / (2 * N),
+    "ngpt": lambda x, G, k, N: rms(x + 0.05 * (rms(G(x)) - x)),
+    "u-mup": lambda x, G, k, N: math.sqrt(1 - u_mup(k) ** 2) * x + u_mup(k) * G(rms(x)),
+    "sub-ln": lambda x, G, k, N: x + G(norm(x), norm),
+}
+
+
+def u_mup(k):
+    return math.sqrt(1 / (2 * k + 1))
 
 
 def plain(trial, name, seed):
-    """F of one seed in plain products, and its weights by layer, a leaf each."""
-    equation, given = published(name), scheme(name)
-    weights = [
-        {d.name: p.detach()[seed].clone().requires_grad_() for p, d in layer}
-        for layer in by_layer(trial)
-    ]
+    """F of one seed in plain products, and its weights by layer and name, a leaf each."""
+    given, weights = scheme(name), defaultdict(dict)
+    for p, d in trial.parameters():
+        weights[d.layer][d.name] = p.detach()[seed].clone().requires_grad_()
     x = trial.inputs[0][seed, 0]
-    for layer, w in enumerate(weights, 1):
+    for layer, w in sorted(weights.items()):
         for branch in (attention, ffn):
-            x = equation(x, partial(branch, w), layer, len(weights))
+            x = PUBLISHED[name](x, partial(branch, w), layer + 1, len(weights))
     last = {"layer": norm, "rms": rms}[given.norm]
     return (last(x) if given.final_norm else x), weights
 
 
-def by_layer(trial):
-    found = {}
-    for p, d in trial.parameters():
-        found.setdefault(d.layer, []).append((p, d))
-    return [found[layer] for layer in sorted(found)]
-
-
-@pytest.mark.parametrize(
-    "name", ["admin", "layernorm-scaling", "modula", "ngpt", "u-mup", "sub-ln"]
-)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_the_measured_stack_is_the_published_equation(name):
     """Forward values and gradients of one seed of the stack, against the equation by itself."""
     trial = trial_of(scheme(name), width=D, heads=HEADS, tokens=5, dtype="float64")
@@ -160,9 +151,8 @@ def test_the_measured_stack_is_the_published_equation(name):
     at = torch.randn_like(output)
     (output * at).sum().backward()
     (whole[1, 0] * at).sum().backward()
-    for own, of in zip(weights, by_layer(trial), strict=True):
-        for parameter, d in of:
-            torch.testing.assert_close(parameter.grad[1], own[d.name].grad, rtol=0, atol=1e-10)
+    for p, d in trial.parameters():
+        torch.testing.assert_close(p.grad[1], weights[d.layer][d.name].grad, rtol=0, atol=1e-10)
 
 
 def test_gains_rates_and_inputs_are_those_of_each_matrix_role_and_part():

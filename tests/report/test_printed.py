@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
@@ -220,15 +218,6 @@ def test_a_dataclass_leaves_its_display_to_the_formatters(monkeypatch):
 
     assert str(Number(2.0)) == "text 2.0" and repr(Number(2.0)) == "line 2.0"
     assert Number(2.0)._repr_html_() == "html 2.0"
-
-
-def test_the_registry_imports_no_report_before_something_is_shown():
-    code = (
-        "import sys, deepnet_theory, deepnet_theory.definitions.display; "
-        "print(*(m for m in sys.modules if m.startswith(('deepnet_theory.report', 'sympy'))))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == []
 
 
 def test_constants_over_a_base_are_few_lines_and_say_how_many_notes_there_are():
