@@ -100,29 +100,18 @@ def test_a_verification_has_an_exponent_after_several_updates_and_goes_on(cache)
 
 
 class Held(TorchDispatchMode):
-    """The bytes of the tensors that are alive, and their most."""
+    """The most bytes of all tensors that are alive at once."""
 
     def __init__(self):
         super().__init__()
-        self.seen, self.now, self.most = weakref.WeakSet(), 0, 0
+        self.alive, self.most = weakref.WeakSet(), 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         made = function(*args, **(kwargs or {}))
-        for tensor in tree_iter(made):
-            if isinstance(tensor, torch.Tensor):
-                self._take(tensor.untyped_storage())
+        tensors = (one for one in tree_iter(made) if isinstance(one, torch.Tensor))
+        self.alive.update(one.untyped_storage() for one in tensors)
+        self.most = max(self.most, sum(storage.nbytes() for storage in self.alive))
         return made
-
-    def _take(self, storage):
-        if storage not in self.seen:
-            self.seen.add(storage)
-            size = storage.nbytes()
-            self.now += size
-            self.most = max(self.most, self.now)
-            weakref.finalize(storage, self._free, size)
-
-    def _free(self, size):
-        self.now -= size
 
 
 def held(layers, names):

@@ -40,11 +40,6 @@ def measured(tmp_path_factory):
     return Cache(tmp_path_factory.mktemp("measured"))
 
 
-@pytest.fixture(scope="session")
-def whole():
-    return verify(*GIVEN)
-
-
 @pytest.mark.parametrize("optimizer", ["adam", pytest.param("lamb", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", sorted(SU))
 def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
@@ -79,7 +74,7 @@ def test_constant_is_another_question_than_the_verdict_and_premises_have_their_o
     assert right.constant and right.trend.startswith("is CONSTANT in N, exponent ")
 
 
-def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(whole, cache):
+def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(cache, elsewhere):
     def interrupt(done, total, what):
         assert 0 <= done <= total
         if what == "model update, draw 1 at depth 3":
@@ -91,27 +86,17 @@ def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(whole, c
     assert part.exponents[0].verdict is Verdict.UNDECIDED
     assert any(w.startswith("interrupted: 2 of 3 depths") for w in part.provenance.warnings)
     assert json.loads(part.to_json())["complete"] is False and not part.constant
+    kept, done, whole = len(list(cache.files())), [], verify(*GIVEN)
     assert json.loads(whole.to_json())["complete"] is True
-    kept, said = len(list(cache.files())), []
-    resumed = verify(
-        *GIVEN, cache=cache,
-        progress=lambda done, total, what: said.append((done / total, what)),
-    )  # fmt: skip
+    work = {"executor": elsewhere, "progress": lambda now, of, _: done.append(now / of)}
+    resumed = verify(*GIVEN, cache=cache, **work)
     assert cache.taken == kept > 2
-    assert said[-1][0] == 1
+    assert done == sorted(done) and done[-1] == 1
     for name in ("points", "exponents", "assumptions"):
         assert getattr(resumed, name) == getattr(whole, name), name
     nothing = verify(*GIVEN, progress=lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert (nothing.verdict, nothing.points) == (Verdict.UNDECIDED, ())
     json.loads(nothing.to_json())
-
-
-def test_work_elsewhere_changes_nothing_in_the_result(whole, elsewhere):
-    done = []
-    shared = verify(*GIVEN, executor=elsewhere, progress=lambda now, of, _: done.append(now / of))
-    for name in ("points", "exponents", "assumptions"):
-        assert getattr(shared, name) == getattr(whole, name), name
-    assert done == sorted(done) and done[-1] == 1
 
 
 class Broken(ThisProcess):
