@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from deepnet_theory.definitions.outcome import Verdict
 
@@ -73,15 +74,12 @@ def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood():
     }  # fmt: skip
 
 
-def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch):
+def test_the_power_of_the_laboratory_has_the_exact_interval_of_clopper_and_pearson():
     power = import_module("power")
-    found = power.Power((Verdict.SUPPORTED,) * 199 + (Verdict.UNDECIDED,), (0.0,) * 200)
-    share = found.share(Verdict.SUPPORTED)
-    # Clopper and Pearson: 95% interval of 199 out of 200
-    assert (share.estimate, share.low, share.high) == pytest.approx((0.995, 0.9725, 0.99987), 1e-3)
-    none = found.share(Verdict.REFUTED)
-    assert (none.estimate, none.low) == (0.0, 0.0)
-    assert none.high == pytest.approx(1 - 0.025 ** (1 / 200))
+    for k in (0, 3, 199, 200):
+        found = power.Power((Verdict.SUPPORTED,) * k + (Verdict.UNDECIDED,) * (200 - k), ())
+        share, exact = found.share(Verdict.SUPPORTED), binomtest(k, 200).proportion_ci()
+        assert (share.estimate, share.low, share.high) == pytest.approx((k / 200, *exact))
 
 
 def test_the_first_step_of_the_rise_is_that_of_explicit_matrices():

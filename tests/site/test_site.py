@@ -4,12 +4,10 @@ import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from xml.etree import ElementTree
 
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.placement import placement, placements
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.report.html import math
@@ -168,10 +166,3 @@ def test_every_page_is_in_the_navigation_or_in_a_gallery():
     listed = set(re.findall(r"[\w./-]+\.(?:md|ipynb)", (ROOT / "mkdocs.yml").read_text("utf-8")))
     own = {page for page in site.sources() if page.startswith("decisions/")}  # has its own list
     assert {*site.sources()} - own <= listed
-
-
-@pytest.mark.parametrize("name", placements())
-def test_the_form_draws_the_equation_of_every_placement(name):
-    equation = placement(name).equation
-    drawn = ElementTree.fromstring(site.convert(site.formula_latex(equation)))
-    assert "".join(drawn.itertext()).count(";") == equation.count(";")
