@@ -31,7 +31,6 @@ def shared():
     module, inputs = make(N ** -0.5)
     return nn.Sequential(*(module[0] for _ in range(N))), inputs
 def odd(): return make(N ** -0.5, Odd)
-def plain(): return nn.Linear(8, 8)
 """
 
 

@@ -29,7 +29,7 @@ WORDS = {
 
 
 def printed(command):
-    """Every default that the help of a command prints, by its option."""
+    """The options of a command, each with the default that its help prints or None."""
     parameters = command_line([command], COMMANDS).commands[command].params
     options = [p for p in parameters if p.param_type_name == "option"]
     found = {o.opts[0]: re.search(r"\(default (.+)\)\.$", o.help or "") for o in options}
