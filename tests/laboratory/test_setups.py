@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from functools import partial
 
 import numpy as np
@@ -15,11 +14,11 @@ from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError, Verdict
 
 RATES = "1e-3:1.28e-1"
-FILE = """
-import math, torch
 
-def train_setup(depth, lr, width=64):
-    best = 8e-3 * (8 / depth) ** {power} * math.exp(0.02 * float(torch.randn(())))
+
+def planted(depth, lr, width=64, power=0):
+    """A training whose best rate falls with a power of the depth, and which 0.1 makes diverge."""
+    best = 8e-3 * (8 / depth) ** power * math.exp(0.02 * float(torch.randn(())))
     steps = []
 
     def step():
@@ -31,30 +30,15 @@ def train_setup(depth, lr, width=64):
         return 2 + 0.2 * math.log(lr / best) ** 2
 
     return step, evaluate, 3.2
-"""
-
-
-def written(folder, power=0):
-    """A factory in a file; its best rate falls with this power of the depth."""
-    folder.mkdir(exist_ok=True)
-    file = folder / "own.py"
-    file.write_text(FILE.replace("{power}", str(power)))
-    os.utime(file, (1e9, 1e9))  # older than this process
-    return f"{file}:train_setup"
 
 
 def transfer(make, depths="4,16", rates=RATES, **given):
     return dt.transfer(make, depths, rates, **{"steps": 5, "seeds": 3, **given})
 
 
-def closures(found):
-    """As plain data, where no NaN differs from itself."""
-    return json.loads(found.to_json())["closures"]
-
-
 @pytest.mark.parametrize(("power", "verdict"), [(0, Verdict.SUPPORTED), (1, Verdict.REFUTED)])
-def test_a_planted_exponent_is_found_in_depth_and_none_in_width(tmp_path, power, verdict):
-    found = transfer(written(tmp_path, power), widths="64,128")
+def test_a_planted_exponent_is_found_in_depth_and_none_in_width(power, verdict):
+    found = transfer(lambda depth, lr, width: planted(depth, lr, width, power), widths="64,128")
     assert found.verdict is verdict and found.exit_code == verdict.exit_code
     (own,) = found.closures
     width, depth = own.exponents
@@ -75,9 +59,10 @@ def test_a_planted_exponent_is_found_in_depth_and_none_in_width(tmp_path, power,
     assert "the loss was nan at step 0" in found.provenance.warnings[0]
 
 
-def test_another_process_does_the_same(tmp_path, elsewhere):
-    make = written(tmp_path)
-    assert closures(transfer(make, executor=elsewhere)) == closures(transfer(make))
+def test_another_process_does_the_same(elsewhere):
+    both_ways = (transfer(planted, executor=one).to_json() for one in (elsewhere, None))
+    there, here = (json.loads(data)["closures"] for data in both_ways)
+    assert there == here  # as plain data, where no NaN differs from itself
     ours = transfer(lambda depth, lr: both(lr), executor=elsewhere)  # which cannot travel
     assert ours.closures[0].curves[0].best == pytest.approx(1e-2)
 
