@@ -60,7 +60,8 @@ def test_a_planted_exponent_is_found_in_depth_and_none_in_width(power, verdict):
 
 
 def test_another_process_does_the_same(elsewhere):
-    both_ways = (transfer(planted, executor=one).to_json() for one in (elsewhere, None))
+    make = f"{__file__}:planted"  # which travels as this text
+    both_ways = (transfer(make, executor=one).to_json() for one in (elsewhere, None))
     there, here = (json.loads(data)["closures"] for data in both_ways)
     assert there == here  # as plain data, where no NaN differs from itself
     ours = transfer(lambda depth, lr: both(lr), executor=elsewhere)  # which cannot travel
