@@ -8,17 +8,13 @@ from deepnet_theory.laboratory.settings import Settings
 
 # Su Jianlin, "What difficulties does training a 1,000-layer Transformer have?", the table of
 # section "Multiple optimizers": post-LN, N layers are 2N sublayers.
-SU = {
-    "sgd": ("(2*N)**(1/4)", "(2*N)**(-1/4)"),
-    "adam": ("(2*N)**(1/2)", "(2*N)**(-1/2)"),
-    "lamb": ("1", "(2*N)**(-1/2)"),
-}
-DEGREES = {"sgd": (1, 0), "adam": (0, 0), "lamb": (0, 1)}  # (p, q), same section
 EXPONENTS = {
     "sgd": (Fraction(1, 4), Fraction(-1, 4)),
     "adam": (Fraction(1, 2), Fraction(-1, 2)),
     "lamb": (Fraction(0), Fraction(-1, 2)),
 }
+SU = {name: tuple(f"(2*N)**({power})" for power in own) for name, own in EXPONENTS.items()}
+DEGREES = {"sgd": (1, 0), "adam": (0, 0), "lamb": (0, 1)}  # (p, q), same section
 
 
 def rule(name):

@@ -161,7 +161,7 @@ FAST = {
     "a pair": Case(Selection("sgd", stack="encoder-decoder"), PAIR, {"N": 10, "M": 8}, LAB),
     "parallel": stack("adam", LAMB, placement="pre-ln", layer="attention+ffn:swiglu"),
 }
-SLOW = {
+CASES = FAST | {
     "sgd": stack("sgd", SU["sgd"]),
     "lamb": stack("lamb", LAMB),
     "lion": stack("lion", ("1", "(2*N)**-1"), ALL, placement="pre-ln"),
@@ -170,12 +170,13 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
-)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in CASES if name not in FAST]
+
+
+@pytest.mark.parametrize("name", [*FAST, *SLOW])
 def test_it_is_what_is_measured_of_a_real_stack(name):
     """Predicted over measured is 1: the mean over seeds of the same data, within its error."""
-    case = (FAST | SLOW)[name]
+    case = CASES[name]
     measured = measure_model_update(case, draws=case.settings.draws)
     predicted = predict_depth(case)["all"].values
     logs = torch.tensor(predicted).log() - torch.tensor(measured).log()

@@ -1,5 +1,9 @@
 """A small derivation made by hand, so that rendering is tested apart from the engine."""
 
+import re
+from collections import Counter
+from xml.etree import ElementTree
+
 import pytest
 import sympy as sp
 
@@ -10,6 +14,13 @@ from deepnet_theory.proof.step import Check, Relation, Step
 
 N, S, r, p = sp.symbols("N S r p", positive=True)
 A, H = sp.symbols("A H", commutative=False)
+VOID = re.compile(r"<(!doctype|meta|link|br|wbr)\b[^>]*>")
+
+
+def balanced(html):
+    """The number of elements of each tag; fails where what is closed is not the last one opened."""
+    root = ElementTree.fromstring(f"<all>{VOID.sub('', html)}</all>")
+    return Counter(element.tag.rpartition("}")[2] for element in root.iter())
 
 
 @pytest.fixture(scope="session")

@@ -24,8 +24,7 @@ from deepnet_theory.report.notation import as_written, formula_latex
 from deepnet_theory.report.rule import document
 from deepnet_theory.report.text import plain, text
 
-from .balanced import balanced
-from .conftest import narrated
+from .conftest import balanced, narrated
 from .stored import CONSTANTS, VERIFICATION
 
 SELECTIONS = [  # one a route, with two parts, another placement, and a factor on eta

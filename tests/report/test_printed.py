@@ -25,7 +25,7 @@ from deepnet_theory.report.latex import latex
 from deepnet_theory.report.text import coloured, plain
 from deepnet_theory.report.text import text as printed
 
-from .balanced import balanced
+from .conftest import balanced
 from .stored import MODEL, RESULTS, TRAINING, TRANSFER, VERIFICATION
 
 GIVEN = (("d", float("nan")), ("N", 0.5))  # exponents of a wrong rule
@@ -171,17 +171,15 @@ def test_a_missing_end_has_no_interval():
     assert [doc.power(e) for e in (0, 0.5, -0.25)] == ["flat", "slope +1/2", "slope -1/4"]
 
 
-@pytest.mark.parametrize(
-    ("formula", "line"),
-    [
-        (N ** sp.Rational(3, 2) * sp.Symbol("norm_ΔF") ** 2 / alpha_e, "N^(3/2)·‖ΔF‖^2/α_e"),
-        (sp.Symbol("norm_dL_dF") * sp.Symbol("norm_gain"), "‖∂L/∂F‖·norm_gain"),
-        (eta * sp.sqrt(2 * N), "√(2)·√(N)·η"),
-        (sp.exp(-N / 3), "exp(−N/3)"),
-    ],
-)
-def test_a_formula_is_one_line_of_signs(formula, line):
-    assert doc.lettered(str(formula)) == line
+def test_a_formula_is_one_line_of_signs():
+    moved, gradient, gain = sp.symbols("norm_ΔF norm_dL_dF norm_gain")
+    for formula, line in {
+        N ** sp.Rational(3, 2) * moved**2 / alpha_e: "N^(3/2)·‖ΔF‖^2/α_e",
+        gradient * gain: "‖∂L/∂F‖·norm_gain",
+        eta * sp.sqrt(2 * N): "√(2)·√(N)·η",
+        sp.exp(-N / 3): "exp(−N/3)",
+    }.items():
+        assert doc.lettered(str(formula)) == line
 
 
 def test_formulas_among_words_are_set_in_html():
