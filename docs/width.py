@@ -43,6 +43,10 @@ With as many tokens as the width (`--rank full`), `polar(g)/rms(polar(g))` needs
 matrices instead of 1/d, and Muon at no alignment needs 1 instead of d^(1/2). Embeddings are counted
 as torch stores them: rows(theta) is the number of tokens, columns(theta) the width.
 
+**Vocabulary.** The tables are for a width that is larger than the vocabulary. Where it is smaller,
+head and token-embedding have other learning rates under {vocabulary}. `derive --across width`
+prints these, and `export` over a base takes them from both sizes.
+
 """
 DISAGREE = """\
 ## Where sources disagree
@@ -80,7 +84,8 @@ def page() -> str:
             lamb_none=_text(lamb[NONE]),
         ),
     ]
-    return HEAD + "\n".join(lines)
+    by_size = [n for n, t in tables[FULL].items() if t and "Up to there" in " ".join(t.conventions)]
+    return HEAD.format(vocabulary=", ".join(by_size)) + "\n".join(lines)
 
 
 def _table(name: str, alignment: str) -> RoleTable | None:

@@ -49,7 +49,7 @@ from deepnet_theory.sizes.laws import OF_NORMS
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.rule import DerivedRule, at_sizes
 from deepnet_theory.sizes.table import D, ParameterRow, Place, Table
-from deepnet_theory.sizes.update import FULL, HALF, is_coupled
+from deepnet_theory.sizes.update import FULL, HALF, MANY, is_coupled
 from deepnet_theory.sizes.width import (
     TIED,
     K,
@@ -279,6 +279,7 @@ def on_base(
     if "experts" in smaller.shape and c.origin["row"] != "own":
         _require_one_start(selection, smaller.shape["experts"])
     rows, head = _in_width(c, selection, alignment, stepped)
+    many, _ = _in_width(c, selection, alignment, stepped, MANY)
     # 1/√k at the base, and what the conditions ask for from there on
     power = (scores(alignment) * K**HALF).exponent("k")
     of_scores = float((a.width / a.heads / (smaller.width / smaller.heads)) ** float(power))
@@ -303,13 +304,38 @@ def on_base(
         # a decay keeps its share of a step
         starts[at] = ParameterConstants(gain, weight_decay=row.place.is_matrix / c.eta)
     words = {n: f"{w}; rates over a base: {scale.words}" for n, w in c.origin["rows"].items()}
+    rated = _times(c.with_rows(starts), rows, is_coupled(by), lambda _, size: scale.ratio(size))
+    rated = rated.with_rows(_of_vocabulary(rated, rows, many, smaller))
     c = replace(
-        _times(c.with_rows(starts), rows, is_coupled(by), lambda _, size: scale.ratio(size)),
+        rated,
         head_multiplier=scale.ratio(head),
         scores=of_scores,
         origin={**c.origin, "rows": words, "base": written(smaller)},
     )
     return replace(c, condition=_condition(c))
+
+
+def _of_vocabulary(
+    c: Constants,
+    rows: Mapping[Address, ParameterRow],
+    many: Mapping[Address, ParameterRow],
+    base: Base,
+) -> dict[Address, ParameterConstants]:
+    r"""The (V, d) matrices whose law is another one where V is larger than the width d.
+
+    A row is of a fixed V that a width outgrows. Up to there its rate grows as d to another power,
+    ``many``, as under Muon's max(1, rows/columns). With δ the difference of the powers both are
+
+    .. math:: \left(\frac{\min(V, d)}{\min(V_0, d_0)}\right)^\delta
+    """
+    a, found = c.architecture, dict[Address, ParameterConstants]()
+    least = min(a.vocab, a.width) / min(base.shape.get("vocab", a.vocab), base.width)
+    for at, row in rows.items():
+        if row.rate and (rate := many[at].rate):
+            times = least ** float(rate.exponent("d") - row.rate.exponent("d"))
+            own = c.parameter(*at, row.place.kind)
+            found[at] = replace(own, rate=own.rate * times, weight_decay=own.weight_decay / times)
+    return found
 
 
 def _over(c: Constants, base: Constants) -> Constants:
@@ -346,12 +372,16 @@ _OUTER = {
     "norm_gain": Role.NORM_GAIN.value,
     "norm_bias": Role.NORM_BIAS.value,
 }
+_VOCAB = ("embedding", "token_embedding", "head")  # (vocab, width), whichever is the larger
 
 
 def _in_width(
-    c: Constants, selection: Selection, alignment: str, stepped: Steps
+    c: Constants, selection: Selection, alignment: str, stepped: Steps, tokens: Monomial = ONE
 ) -> tuple[dict[Address, ParameterRow], Monomial]:
     """The rows in the gauge of the model that is built, and the multiplier of its head.
+
+    ``tokens`` are the rows of embedding and head, as :func:`~deepnet_theory.sizes.width.row_of` has
+    them.
 
     Raises :class:`Refusal` where a tied head needs two rates, or a multiplier that the form leaves
     out.
@@ -366,7 +396,9 @@ def _in_width(
         raise Refusal(why)
 
     def row(place: Place, name: str = "") -> ParameterRow:
-        return row_of(place, rule if name == "token_embedding" else built, selection, alignment)
+        point = rule if name == "token_embedding" else built
+        rows = tokens if name in _VOCAB else ONE
+        return row_of(place, point, selection, alignment, tokens=rows)
 
     outer = {name: row(roles[role], name) for name, role in _OUTER.items() if role in roles}
     if (

@@ -52,6 +52,7 @@ FULL, NONE = ALIGNMENTS
 LOW_RANK, FULL_RANK = RANKS
 GRADIENT, PARAMETER = "g", "theta"
 INPUTS, ROWS, COLUMNS, RANK = "in", "rows", "columns", "rank"
+MANY = Monomial.of("many")  # a fixed count that is larger than any width
 CONSTANTS = ("epsilon", "decay")
 HALF = Fraction(1, 2)
 
@@ -89,15 +90,21 @@ _G, _THETA, _SUM = ((Fraction(i == 0), Fraction(i == 1), Fraction(i == 2)) for i
 
 
 def counts(
-    shape: tuple[Monomial, Monomial], rank: str = LOW_RANK, *, is_table: bool = False
+    shape: tuple[Monomial, Monomial],
+    rank: str = LOW_RANK,
+    *,
+    is_table: bool = False,
+    tokens: Monomial = ONE,
 ) -> dict[str, Monomial]:
     """The counts of a map of ``shape`` (n_in, n_out), and the rank of its gradient.
 
-    A linear layer is stored as (n_out, n_in), a table of embeddings as (n_in, n_out).
+    A linear layer is stored as (n_out, n_in), a table of embeddings as (n_in, n_out). Both have a
+    row a token where there are ``tokens``.
     """
     n_in, n_out = shape
     rows, columns = (n_in, n_out) if is_table else (n_out, n_in)
-    smaller = min(shape, key=lambda count: [count.exponent(base) for base in Fold.bases])
+    rows = rows * tokens
+    smaller = min(rows, columns, key=lambda count: [count.exponent(base) for base in Fold.bases])
     of_gradient = ONE if rank == LOW_RANK else smaller
     return {INPUTS: n_in, ROWS: rows, COLUMNS: columns, RANK: of_gradient}
 
@@ -118,7 +125,7 @@ class Fold:
     """
 
     # the first that differs decides which of two sizes is the larger
-    bases: tuple[str, ...] = ("d", "k", "N", "M", *SHAPES.values())
+    bases: tuple[str, ...] = ("many", "d", "k", "N", "M", *SHAPES.values())
     in_width = True
 
     def __init__(self, sizes: Mapping[str, Monomial]) -> None:

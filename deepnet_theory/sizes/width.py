@@ -53,6 +53,7 @@ from deepnet_theory.sizes.update import (
     GRADIENT,
     HALF,
     LOW_RANK,
+    MANY,
     PARAMETER,
     Fold,
     counts,
@@ -299,6 +300,7 @@ class RoleTable:
             else "updates and moved features are not aligned: sums of n_in terms grow as their root"
         )
         yield from self._of_rank()
+        yield from self._of_vocabulary() if in_width else ()
         yield from (
             f"form {self.form}: the head's factor stands {head}; {gauge}" if in_width else gauge,
             "decoupled weight decay: learning rate times decay is kept; coupled: the decay's share "
@@ -339,6 +341,22 @@ class RoleTable:
         }
         yield f"gradient rank {says[self.selection.rank]}"
 
+    def _of_vocabulary(self) -> Iterator[str]:
+        """The roles with another law where a vocabulary is larger than the width, in words."""
+        roles, laws = {p.role: p for p in places(self.selection)}, dict[Monomial, list[str]]()
+        point = rule_point(roles, self.alignment, self.form)
+        of = (point, self.selection, self.alignment)
+        for name in ("token-embedding", "head"):
+            rates = (row_of(roles[name], *of, tokens=tokens).rate for tokens in (ONE, MANY))
+            below, above = (rate and D ** rate.exponent("d") for rate in rates)
+            if above and above != below:
+                laws.setdefault(above, []).append(name)
+        for rate, names in laws.items():
+            yield (
+                f"{' and '.join(names)}: the width is larger than the vocabulary. Up to there the "
+                f"learning rate grows as {rate}; export over a base takes it from both sizes"
+            )
+
 
 def row_of(
     place: Place,
@@ -346,15 +364,18 @@ def row_of(
     selection: Selection,
     alignment: str,
     backward: Monomial | None = None,
+    tokens: Monomial = ONE,
 ) -> ParameterRow:
     """The row of one role at a point, in powers of the width: numbers are left out.
 
-    ``backward`` is δ, where it is not as what reads the output sends it.
+    ``backward`` is δ, where it is not as what reads the output sends it; ``tokens`` the rows of a
+    matrix that has one a token, where an update depends on whether they are more than the width.
     """
     c, init = point.multipliers[place.role], point.inits[place.role]
     optimizer = selection.the_optimizer
     gradient = c * (backward or ONE / terms(place.shape[1], alignment))
-    values = {GRADIENT: gradient, **counts(place.shape, selection.rank, is_table=place.is_table)}
+    of_shape = counts(place.shape, selection.rank, is_table=place.is_table, tokens=tokens)
+    values = {GRADIENT: gradient, **of_shape}
     if init is not None:
         values[PARAMETER] = init
     bare = ParameterRow(place, init, gradient, multiplier=c)
