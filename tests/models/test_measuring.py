@@ -263,56 +263,38 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-# ------------------------------------------------------------------------ what is kept
-
-
-@pytest.fixture
-def own(tmp_path, monkeypatch):
-    """The file of a model whose width is in a file beside it."""
-    folder, text = tmp_path / "own", OWN.replace("8", "WIDTH")
-    write(folder / "own.py", "from sizes import WIDTH\n" + text)
-    write(folder / "sizes.py", "WIDTH = 8\n")
-    forget(monkeypatch)
-    return folder / "own.py"
-
-
-def write(file, text):
-    """Write a file whose time, older than this process, tells nothing of an edit."""
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(text)
-    os.utime(file, (1e9, 1e9))
-
-
-def forget(monkeypatch):
-    """As in a fresh process: what is kept beside a model is not loaded."""
-    monkeypatch.delitem(factory.sys.modules, "sizes", raising=False)
-
-
-def kept(file, cache=None, depths=(1, 2), **more):
-    more = {"update": "-eta*sign(g)", "seeds": 2, "cache": cache} | more
-    result = measure(f"{file}:make", depths, **more)
-    return {k: v for k, v in result.to_dict().items() if k != "seconds"}
-
-
 CHANGED = {"update": "-eta*g", "seeds": 3, "seed": 1, "inputs": IDS, "depths": (1, 3)}
 EDITS = [("own.py", "1.0", "3.0"), ("sizes.py", "8", "6")]
 
 
-def test_what_is_changed_in_settings_or_files_is_measured_anew(own, tmp_path, monkeypatch):
-    cache = Cache(tmp_path / "kept")
-    results = [kept(own, cache)]
+def test_what_is_changed_in_settings_or_files_is_measured_anew(tmp_path, monkeypatch):
+    """The width is in a file beside the model's."""
+
+    def write(name, text):
+        """A file whose time tells nothing of an edit, as a fresh process reads it."""
+        (tmp_path / name).write_text(text)
+        os.utime(tmp_path / name, (1e9, 1e9))
+        monkeypatch.delitem(factory.sys.modules, "sizes", raising=False)
+
+    def kept(depths=(1, 2), **more):
+        more = {"update": "-eta*sign(g)", "seeds": 2, "cache": Cache(tmp_path / "kept")} | more
+        result = measure(f"{tmp_path / 'own.py'}:make", depths, **more)
+        return {k: v for k, v in result.to_dict().items() if k != "seconds"}
+
+    write("own.py", "from sizes import WIDTH\n" + OWN.replace("8", "WIDTH"))
+    write("sizes.py", "WIDTH = 8\n")
+    results = [kept()]
     for more in (*({name: value} for name, value in CHANGED.items()), {"inputs": IDS.flip(0)}):
-        results.append(kept(own, cache, **more))
+        results.append(kept(**more))
         assert results[-1] not in results[:-1]
         if more.keys() & {"seeds", "depths"}:  # which take a part of what is kept
-            assert results[-1] == kept(own, **more)
-    assert kept(own, cache) == results[0]
-    for name, old, new in EDITS:  # that leave the file's time
-        text = (file := own.with_name(name)).read_text()
+            assert results[-1] == kept(**more, cache=None)
+    assert kept() == results[0]
+    for name, old, new in EDITS:
+        text = (tmp_path / name).read_text()
         assert text.count(old) == 1
-        write(file, text.replace(old, new))
-        forget(monkeypatch)
-        results.append(kept(own, cache))
+        write(name, text.replace(old, new))
+        results.append(kept())
         assert results[-1] not in results[:-1], name
 
 

@@ -49,6 +49,8 @@ GPT_2 = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 32, **TOKENS}
 BART = {"d_model": 16, **TOKENS, "decoder_start_token_id": 2, "max_position_embeddings": 32,
         **{f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in (
             ("layers", 2), ("attention_heads", 4), ("ffn_dim", 32))}}  # fmt: skip
+OPT = {**BERT, "ffn_dim": 32, "word_embed_proj_dim": 16}
+BLOOM = {"hidden_size": 16, "n_layer": 2, "n_head": 4, "vocab_size": 61}
 T5 = {"d_model": 16, "d_ff": 32, "num_layers": 2, "num_heads": 4, "d_kv": 4, "vocab_size": 61}
 IMAGE = {**SIZES, "image_size": 16, "patch_size": 8}
 LATENT = {**BERT, "num_key_value_heads": 4, "kv_lora_rank": 8, "q_lora_rank": 8,
@@ -123,6 +125,10 @@ READ = {
     **alike(decoder(GATED), "Glm Mistral SeedOss", **HEADS),
     **alike(decoder(SQUARED, more=SCORES), "Apertus NanoChat", **LLAMA),
     **alike(encoder(PLAIN), "RobertaPreLayerNorm Esm SiglipText", **BERT),
+    **alike(encoder(PLAIN), "ViT DeiT CLIPVision", inputs=PIXELS, **IMAGE),
+    **alike(decoder("attention+ffn"), "GPTJ CodeGen", **GPT_2, rotary_dim=4),
+    **alike(both("ffn", POST), "Bart Marian", inputs=BOTH, **BART),
+    **alike(both("ffn"), "MBart Pegasus", inputs=BOTH, **BART),
     # libraries' first models
     "torch.nn": (torch_encoder, encoder(PLAIN, POST)),
     "Gemma 2": (hf("Gemma2", **HEADS), decoder(GATED, SANDWICH, "; tokens x 4")),
@@ -130,19 +136,16 @@ READ = {
     "DistilBERT": (
         hf("DistilBert", dim=16, hidden_dim=32, n_layers=2, n_heads=4, vocab_size=61),
         encoder(PLAIN, POST)),
-    "ViT": (hf("ViT", PIXELS, **IMAGE), encoder(PLAIN)),
     "T5": (hf("T5", BOTH, **T5), both("ffn")),
     "gates in one matrix": (
         x_transformers(ff_glu=True, ff_swish=True, use_rmsnorm=True), decoder(GATED)),
     # parallel branches
-    "GPT-J": (hf("GPTJ", **GPT_2, rotary_dim=4), decoder("attention+ffn")),
     "Falcon, one norm": (
         hf("Falcon", **BERT, new_decoder_architecture=False), decoder("attention+ffn")),
     "Falcon, two norms": (
         hf("Falcon", **BERT, new_decoder_architecture=True, num_kv_heads=2),
         decoder("attention+ffn")),
     "StableLM": (hf("StableLm", **TWO_HEADS, partial_rotary_factor=0.5), decoder(GATED)),
-    "CodeGen": (hf("CodeGen", **GPT_2, rotary_dim=4), decoder("attention+ffn")),
     # a gate on what attention mixes
     "AFMoE": (
         hf("Afmoe", **HEADS, num_experts=0, num_dense_layers=2,
@@ -203,14 +206,11 @@ READ = {
     "MPT": (
         hf("Mpt", d_model=16, n_heads=4, n_layers=2, expansion_ratio=2, vocab_size=61,
            max_seq_len=32), decoder(PLAIN)),
-    "BLOOM": (hf("Bloom", hidden_size=16, n_layer=2, n_head=4, vocab_size=61), decoder(PLAIN)),
+    "BLOOM": (hf("Bloom", **BLOOM), decoder(PLAIN)),
     "BLOOM, its residual behind the norm": (
-        hf("Bloom", hidden_size=16, n_layer=2, n_head=4, vocab_size=61,
-           apply_residual_connection_post_layernorm=True), decoder(PLAIN, POST)),
-    "OPT": (hf("OPT", **BERT, ffn_dim=32, word_embed_proj_dim=16), decoder(PLAIN)),
-    "OPT 350M": (
-        hf("OPT", **BERT, ffn_dim=32, word_embed_proj_dim=16, do_layer_norm_before=False),
-        decoder(PLAIN, POST)),
+        hf("Bloom", **BLOOM, apply_residual_connection_post_layernorm=True), decoder(PLAIN, POST)),
+    "OPT": (hf("OPT", **OPT), decoder(PLAIN)),
+    "OPT 350M": (hf("OPT", **OPT, do_layer_norm_before=False), decoder(PLAIN, POST)),
     "CTRL": (
         hf("CTRL", **{**GPT_2, "dff": 32}), decoder(PLAIN, more="; tokens x 4")),
     "XGLM": (
@@ -225,18 +225,12 @@ READ = {
         encoder(PLAIN, POST)),
     "ELECTRA": (hf("Electra", **BERT, embedding_size=8), encoder(PLAIN, POST)),
     "NomicBERT": (hf("NomicBert", **BERT), encoder(GATED, POST)),
-    "DeiT": (hf("DeiT", PIXELS, **IMAGE), encoder(PLAIN)),
     # LayerScale: its steps have no law here yet
     "DINOv2": (hf("Dinov2", PIXELS, **IMAGE), encoder(PLAIN, more="; learnt")),
     "BEiT": (hf("Beit", PIXELS, **IMAGE), encoder(PLAIN, more="; learnt; branch x 0.1")),
     "CLIP, text": (hf("CLIPText", **BERT), decoder(PLAIN)),
-    "CLIP, images": (hf("CLIPVision", PIXELS, **IMAGE), encoder(PLAIN)),
     # encoders with decoders
     "T5 1.1": (hf("T5", BOTH, **T5, feed_forward_proj="gated-gelu"), both("ffn-swiglu")),
-    "BART": (hf("Bart", BOTH, **BART), both("ffn", POST)),
-    "mBART": (hf("MBart", BOTH, **BART), both("ffn")),
-    "Marian": (hf("Marian", BOTH, **BART), both("ffn", POST)),
-    "Pegasus": (hf("Pegasus", BOTH, **BART), both("ffn")),
     "Whisper": (
         hf("Whisper", {"input_features": drawn(2, 8, 12), "decoder_input_ids": IDS}, **{
             **BART, "num_mel_bins": 8, "max_source_positions": 6, "max_target_positions": 12}),
@@ -398,7 +392,7 @@ def test_what_is_refused_says_what_was_seen(name):
     assert any(words in said for words in REFUSED[name][1].split("|")), said
 
 
-TAKEN = "torch.nn", "GPT2", "T5", "GPT-J", "DeepSeek V3", "Qwen 2 MoE", "Gemma 3"
+TAKEN = "torch.nn", "GPT2", "T5", "GPTJ", "DeepSeek V3", "Qwen 2 MoE", "Gemma 3"
 WITH_ALPHA_IN_WEIGHTS = {"branch-multiplier", "post-ln", "pre-ln"}
 LEFT_OUT = {*TAKEN, "NanoChat"}  # whose norms hold no gain
 NO_CONSTANTS = {  # those that their own code leaves no place for, and why
