@@ -124,7 +124,7 @@ def test_what_is_no_model(file):
         load_factory(f"{file}:stack").make(0)
 
 
-def test_given_inputs_are_tried_and_the_mode_is_left():
+def test_given_inputs_are_tried_and_those_of_our_own_have_the_width_of_a_matrix_or_a_vector():
     module = nn.Linear(4, 4).train()
     assert made(module, {"input": torch.ones(2, 4)})().shape == (2, 4)
     assert module.training
@@ -132,8 +132,5 @@ def test_given_inputs_are_tried_and_the_mode_is_left():
         made(module, torch.ones(2, 5))
     with pytest.raises(InputError, match="give a tensor, a tuple"):
         made(module, "text")
-
-
-def test_inputs_of_our_own_have_the_width_of_a_matrix_or_of_a_vector():
     for module, width in ((nn.Linear(8, 4, bias=False), 8), (nn.LayerNorm(6), 6)):
         assert [x.shape[-1] for x in made(module).inputs] == [width]

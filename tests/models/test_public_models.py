@@ -12,7 +12,6 @@ import pytest
 import torch
 from fixed import put_right
 from torch import nn
-from written_models import Normed
 
 import deepnet_theory as dt
 from deepnet_theory import apply_
@@ -82,14 +81,6 @@ def x_transformers(part="Decoder", **options):
 def torch_encoder():
     layer = nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True)
     return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), drawn(2, 5, 16)
-
-
-def written(make, inputs=IDS):
-    return lambda: (make(), inputs)
-
-
-def both_sides(x, branch, norm):
-    return x + norm(branch(norm(x)))
 
 
 def alike(said, names, **sizes):
@@ -194,7 +185,6 @@ READ = {
     "sandwich norms": (x_transformers(sandwich_norm=True), decoder(PLAIN, SANDWICH)),
     "norms before a branch and on its sum": (
         x_transformers(pre_and_post_norm=True), decoder(PLAIN, "norm(x + branch(norm(x)))")),
-    "Peri-LN": (written(lambda: Normed(2, both_sides, d=16)), decoder(PLAIN, SANDWICH)),
     # pre-LN decoders
     "Qwen 3": (hf("Qwen3", **HEADS), decoder(GATED, more=SCORES)),
     "Starcoder 2": (hf("Starcoder2", **LLAMA), decoder(PLAIN)),

@@ -19,38 +19,24 @@ from deepnet_theory.runtime.linear import NORM_EPS, normalise
 from deepnet_theory.runtime.model import LINES
 
 
-@pytest.mark.parametrize("ffn", ["ffn", "ffn-swiglu"])
-def test_every_parameter_is_described_with_the_specs_names(constants, ffn):
-    model = build(constants("encoder-decoder", ffn=ffn))
-    pairs = list(described(model))
-    assert {id(p) for p, _ in pairs} == {id(p) for p in model.parameters()}
-    assert len(pairs) == len(list(model.parameters()))
-    for _, d in pairs:
-        if d.kind is not None and not d.role.value.startswith("norm"):
-            spec = sublayers()[d.kind]
-            roles = {m.name: m.role for m in (*spec.matrices, *spec.vectors)}
-            assert roles[d.name] is d.role
-            assert (d.name in {m.name for m in spec.matrices}) == d.is_matrix
-    # and nothing of the spec is missing
-    for residual in model.residuals():
-        names = {d.name for _, d in described(residual.branch)}
-        spec = sublayers()[residual.site.kind]
-        assert names == {p.name for p in (*spec.matrices, *spec.vectors)}
-
-
-@pytest.mark.parametrize("seeds", [None, 4])
-def test_matrices_have_xaviers_variance_times_the_gain(constants, seeds):
+@pytest.mark.parametrize(("ffn", "seeds"), [("ffn", None), ("ffn-swiglu", 4)])
+def test_parameters_have_the_specs_names_and_roles_and_xaviers_variance(constants, ffn, seeds):
     beta = 0.3
-    c = constants("encoder-decoder", beta=beta, layers=1, width=128, kv_heads=2, vocab=256)
+    c = constants("encoder-decoder", ffn=ffn, beta=beta, layers=1, width=128, kv_heads=2, vocab=256)
     model = build(c, seeds=seeds, generator=torch.Generator().manual_seed(3))
+    assert sorted(id(p) for p, _ in described(model)) == sorted(map(id, model.parameters()))
+    for residual in model.residuals():
+        spec = sublayers()[residual.site.kind]
+        named = {d.name: (d.role, d.is_matrix) for _, d in described(residual.branch)}
+        rows = (*((m, True) for m in spec.matrices), *((m, False) for m in spec.vectors))
+        assert named == {m.name: (m.role, is_matrix) for m, is_matrix in rows}
     for p, d in described(model):
         if not d.is_matrix:
             assert (p == (1.0 if d.role is Role.NORM_GAIN else 0.0)).all()
             continue
         gain = beta if d.role is Role.SCALED else 1.0
         out, inner = p.shape[-2:]
-        fans = 2 * inner if d.role is Role.EMBEDDING else inner + out
-        expected = gain * math.sqrt(2 / fans)
+        expected = gain * math.sqrt(2 / (2 * inner if d.role is Role.EMBEDDING else inner + out))
         # a standard deviation from n normals has relative error 1/√(2n); five of them
         assert abs(p.std().item() / expected - 1) < 5 / math.sqrt(2 * p.numel())
         assert abs(p.mean().item()) < 5 * expected / math.sqrt(p.numel())

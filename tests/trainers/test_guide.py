@@ -129,7 +129,7 @@ def test_a_trainer_of_hugging_face_keeps_the_groups(write, monkeypatch):
     assert len(set(rates(own.optimizer))) == 1, "without them every parameter takes one rate"
 
 
-def test_the_lines_for_lightning_and_nanogpt_keep_the_ratios(write, monkeypatch):
+def test_the_lines_for_lightning_nanogpt_and_nanochat_keep_the_ratios(write, monkeypatch):
     rule, model = exported(write, monkeypatch)
     (body,) = (block for block in blocks("python") if "configure_optimizers" in block)
     found = {"torch": torch, "rule": rule}
@@ -148,11 +148,7 @@ def test_the_lines_for_lightning_and_nanogpt_keep_the_ratios(write, monkeypatch)
     for param_group in optimizer.param_groups:
         exec(line, {"param_group": param_group, "lr": 1e-3})
     assert rates(optimizer) == pytest.approx(before)
-
-
-def test_the_lines_for_nanochat_keep_the_ratios(write, monkeypatch):
-    """Its loop sets every group's lr to initial_lr times the schedule's multiplier."""
-    rule, model = exported(write, monkeypatch)
+    # nanochat's loop sets every group's lr to initial_lr times the schedule's multiplier
     (patch,) = (block for block in blocks("diff") if "initial_lr" in block)
     found = {"torch": torch, "rule": rule, "model": model}
     exec(re.sub(r"^\+ {4}", "", patch, flags=re.M), found)
