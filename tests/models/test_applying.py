@@ -163,9 +163,6 @@ def test_alpha_is_saved_with_the_weights_or_loading_fails(constants, make):
     assert apply_(model, c).changes == ()
 
 
-# ------------------------------------------------------------------------ trained weights
-
-
 def test_trained_weights_are_asked_about(constants):
     c = constants("decoder", "pre-ln", width=D, beta=0.3)
     torch.manual_seed(0)

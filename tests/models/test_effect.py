@@ -44,9 +44,6 @@ def test_an_error_of_ours_in_a_measured_step_is_no_missing_number(monkeypatch):
         dt.audit(GPT(3), IDS, optimizer="adamw")
 
 
-# ------------------------------------------------------------------ the effect of a fault
-
-
 DEPTH = 3
 X = torch.randn(2, 16, 64, generator=torch.Generator().manual_seed(1))
 

@@ -96,9 +96,6 @@ def test_the_size_is_the_jacobians_and_the_weights_are_left_alone():
     assert not math.isclose(less, expected, rel_tol=3e-3)
 
 
-# ------------------------------------------------------------------------- F, and the loss
-
-
 def found_in(model, inputs=IDS):
     whole = made(model.eval(), inputs)
     state = FinalState(whole, torch.Generator())
@@ -130,9 +127,6 @@ def test_the_loss_is_the_models_own_or_that_of_the_next_token():
     assert not torch.allclose(own, following)
 
 
-# --------------------------------------------------------------------------- optimizers
-
-
 def test_every_way_to_name_an_optimizer_is_one_step():
     plain = {"weight_decay": 0.0, "lr": ETA}
 
@@ -152,9 +146,6 @@ def test_every_way_to_name_an_optimizer_is_one_step():
     assert not math.isclose(size(decayed), adamw, rel_tol=1e-6)  # torch's own decay is 0.01
     half = size(first_step("adamw"), lambda model: model.bfloat16())  # measured in single
     assert math.isclose(half, adamw, rel_tol=0.05)
-
-
-# ------------------------------------------------------------------------------ bad input
 
 
 def other(forward):
@@ -231,9 +222,6 @@ def test_a_factory_that_sets_its_own_seed_and_what_is_not_finite_are_not_decided
     assert "at depth 2 F or its change is not finite" in found.provenance.warnings
 
 
-# -------------------------------------------------------------------------- command line
-
-
 OWN = """
 import torch
 from written_models import Sum
@@ -296,9 +284,6 @@ def test_what_is_changed_in_settings_or_files_is_measured_anew(tmp_path, monkeyp
         write(name, text.replace(old, new))
         results.append(kept())
         assert results[-1] not in results[:-1], name
-
-
-# ------------------------------------------------------------------------ over updates
 
 
 PLACEMENTS = ("post-ln", "pre-ln", "branch-multiplier", "res-post-ln", "sandwich-ln")

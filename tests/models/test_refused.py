@@ -28,9 +28,6 @@ def grouped(model, constants, inputs=None):
     return parameter_groups(model, 1.0, constants=constants, inputs=inputs)
 
 
-# ------------------------------------------------------------------ models without a law
-
-
 def with_line(line, scale=None, layers=slice(None)):
     """Another residual line in some layers, whose branches have a parameter or none."""
 
@@ -133,9 +130,6 @@ def test_a_gain_behind_a_branch_that_is_not_1_multiplies_it_and_is_refused():
     assert everything(model) == before
 
 
-# ------------------------------------------------------------------ constants of another model
-
-
 def low_rank():
     model = GPT(3, d=D)
     for block in model.h:
@@ -200,9 +194,6 @@ def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(nam
 def test_what_is_no_model_or_optimizer_is_one_sentence(call, why):
     with pytest.raises(InputError, match=why):
         call()
-
-
-# ------------------------------------------------------------------ weights
 
 
 def expand(m):

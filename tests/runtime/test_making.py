@@ -111,9 +111,6 @@ def test_the_bias_starts_at_the_log_of_the_frequencies_of_one_count_for_each_out
             start_head_(head, wrong)
 
 
-# ------------------------------------------------------------------ branches in parallel
-
-
 def beside(s, **more):
     return s[0], replace(s[1], **{"parallel": True, **more})
 

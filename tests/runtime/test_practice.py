@@ -69,8 +69,6 @@ def test_the_runtime_works_where_everything_else_is_blocked():
     assert "works without them" in done.stdout
 
 
-# ------------------------------------------------------------------ more than one process
-
 STEPS, WORLD = 4, 2
 
 
