@@ -380,20 +380,27 @@ def test_the_small_head_of_a_language_model_alone_is_to_start_at_the_token_count
 
 def test_a_multiplier_of_the_base_that_the_forward_pass_lacks_is_a_finding():
     ids = torch.arange(24).reshape(2, 12) % 61
-    of = {"placement": "pre-ln", "stack": "decoder", "depth": 2, "width": 64, "vocab": 61}
-    constants = dt.export("adamw", **of, heads=4, base=(16, 2))
+    of = {"placement": "pre-ln", "stack": "decoder", "depth": 2, "vocab": 61, "heads": 4}
+    constants = dt.export("adamw", **of, width=64, base=(16, 2))
     torch.manual_seed(0)
-    model = GPT(2, d=64)
+    model, base = GPT(2, d=64), GPT(2, d=16)
     applied = apply_(model, constants, inputs=ids)
+    assert applied.lines[0] == "logits = logits * 0.25  # before the loss, as the base asks"
     found = dt.audit(model, ids, constants=constants)
     assert [f.mend for f in found.findings if f.where == "logits"] == [applied.lines[0]]
     assert found.verdict == "REFUTED"
-
     model.end = constants.head_multiplier
+    assert apply_(model, constants, inputs=ids).lines == ()
     left = dt.audit(model, ids, constants=constants).findings
     assert all(f.where != "logits" for f in left)
+    # the base's head is as large, and an embedding has no multiplier but that of its rows' size
+    apply_(base, dt.export("adamw", **of, width=16), inputs=ids)
+    sizes = [m.lm_head.weight.std().item() for m in (model, base)]
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.1)
+    rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=(16, 2))}
+    assert rates["token-embedding"] == rates["head"] == 1.0 and rates["fc1"] == 0.25
 
-    constants = dt.export("adamw", **of, heads=4, base=(16, 2), base_heads=4)
+    constants = dt.export("adamw", **of, width=64, base=(16, 2), base_heads=4)
     apply_(model, constants, inputs=ids)
     assert constants.scores == 0.5, "a head is 4 times as wide"
     wheres = [f.where for f in dt.audit(model, ids, constants=constants).findings]

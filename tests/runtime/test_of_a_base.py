@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 from translated import unstack
-from written_models import GPT
 
 import deepnet_theory as dt
-from deepnet_theory import apply_, parameter_groups
+from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.runtime import build
 
@@ -81,20 +80,3 @@ def test_a_coupled_decay_that_has_no_law_is_refused_where_it_is_asked_for():
         parameter_groups(model, 1.0, weight_decay=0.1)
     sgd = parameter_groups(build(constants("sgd", 128)), 1.0, weight_decay=0.1)
     assert {g["weight_decay"] for g in sgd if g["role"] in HIDDEN} == {0.1}
-
-
-def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
-    """It has no multiplier but that of its rows' size."""
-    select = dt.Selection("adamw", placement="pre-ln", stack="decoder")
-    c, small = (constants(select, d, base, heads=4) for d, base in ((64, (32, 2)), (32, None)))
-    bare = apply_(GPT(2, d=64, vocab=32), c, inputs=X, outer=False)
-    assert bare.lines[-1] == "logits = logits * 0.5  # before the loss, as the base asks"
-    torch.manual_seed(0)
-    model, base = GPT(2, d=64, vocab=32, end=0.5), GPT(2, d=32, vocab=32)
-    assert apply_(model, c, inputs=X).lines == ()
-    apply_(base, small, inputs=X)  # whose head is as large
-    sizes = [m.lm_head.weight.std().item() for m in (model, base)]
-    assert sizes[0] == pytest.approx(sizes[1], rel=0.1)
-    assert sizes[1] < 0.8 * math.sqrt(2 / (32 + 32))  # less than Xavier's, for 32 tokens
-    rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=(32, 2))}
-    assert rates["token-embedding"] == rates["head"] == 1.0 and rates["fc1"] == 0.5

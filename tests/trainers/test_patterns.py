@@ -23,13 +23,9 @@ NAMES = st.lists(st.one_of(WORDS, st.integers(0, 11).map(str)), min_size=1, max_
 NUMBERED = st.dictionaries(NAMES, st.integers(0, 2), min_size=1, max_size=12)
 
 
-def constants(model, **given):
-    made = {"closure": "complete", "placement": "pre-ln", "stack": "decoder", "norm": "layer"}
-    given = made | given
-    return dt.export(
-        dt.Selection("adamw", **{k: given.pop(k) for k in made}, **given.pop("more", {})),
-        len(model.h), width=32, heads=4, vocab=61, **given,
-    )  # fmt: skip
+def constants(model, placement="pre-ln", **given):
+    rule = dt.Selection("adamw", placement=placement, stack="decoder", closure="complete")
+    return dt.export(rule, len(model.h), width=32, heads=4, vocab=61, **given)
 
 
 @settings(max_examples=25)

@@ -7,8 +7,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PLUGIN = "deepnet_theory.trainers.pytest_plugin"
 
@@ -35,22 +33,6 @@ def test_without_a_rule(follows_rule):
 """
 
 
-@pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """What pytest prints of those tests, by the test that fails; in a process of its own.
-
-    Within this one pytester would unload what they import first, and later tests have it twice.
-    """
-    folder = tmp_path_factory.mktemp("theirs")
-    (folder / "test_it.py").write_text(TESTS, encoding="utf-8")
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-    done = pytest_in(folder, PYTHONPATH=path)
-    text = " ".join(line.removeprefix("E").strip() for line in done.stdout.splitlines())
-    assert "2 failed, 1 passed" in text, text + done.stderr
-    pieces = re.split(r"_{3,} (test_\w+) _{3,}", text.partition("short test summary")[0])
-    return dict(zip(pieces[1::2], pieces[2::2], strict=True))
-
-
 def pytest_in(folder, **environment):
     words = "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider", "."
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", **environment}
@@ -60,18 +42,24 @@ def pytest_in(folder, **environment):
     )  # fmt: skip
 
 
-def test_initial_sizes_that_are_silently_wrong_fail_with_the_finding_and_right_ones_pass(said):
+def test_what_is_silently_wrong_or_has_no_rule_fails_with_the_reason_and_what_is_right_passes(
+    tmp_path,
+):
+    """In a process of its own: pytester would unload here what those tests import first."""
+    (tmp_path / "test_it.py").write_text(TESTS, encoding="utf-8")
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    done = pytest_in(tmp_path, PYTHONPATH=path)
+    text = " ".join(line.removeprefix("E").strip() for line in done.stdout.splitlines())
+    assert "2 failed, 1 passed" in text, text + done.stderr
+    pieces = re.split(r"_{3,} (test_\w+) _{3,}", text.partition("short test summary")[0])
+    said = dict(zip(pieces[1::2], pieces[2::2], strict=True))
     assert said.keys() == {"test_wrong", "test_without_a_rule"}
-    wrong = said["test_wrong"]
+    wrong, without = said["test_wrong"], said["test_without_a_rule"]
     assert "AssertionError: the model does not follow the rule" in wrong
     assert "gain 0.253, expected 0.0894: 2.83 times too large" in wrong
     assert 'model.get_parameter("h.0.mlp.c_proj.weight").data *= 0.35' in wrong
     assert "pytest_plugin.py" not in wrong  # the line of the test, and no line of ours
-
-
-def test_a_model_that_no_rule_speaks_of_fails_with_the_reason(said):
-    assert "UNDECIDED" in said["test_without_a_rule"]
-    assert "several sublayers share" in said["test_without_a_rule"]
+    assert "UNDECIDED" in without and "several sublayers share" in without
 
 
 def test_the_entry_point_is_the_plug_in_and_loads_nothing_that_it_does_not_need(tmp_path):
