@@ -65,8 +65,3 @@ def test_a_file_stands_for_its_constants(constants, tmp_path):
     older["architecture"] |= {"residual_gain": 0.5}
     with pytest.raises(InputError, match="architecture has no 'residual_gain'"):
         Constants.from_dict(older)
-    with pytest.raises(InputError, match="cannot read"):
-        build(tmp_path / "nowhere.json")
-    for wrong in (c.to_dict(), 3, None):
-        with pytest.raises(InputError, match="is no constants: give"):
-            build(wrong)
