@@ -33,7 +33,7 @@ def test_a_reader_that_has_gone_is_no_error_of_ours(words):
         ("", LISTING, ">&-", "standard output is closed"),
         ("", LISTING, "> /dev/full", "cannot write to standard output: No space left"),
         ("ulimit -f 40; PYTHONUNBUFFERED=1", LONG, "> part.json", "cannot write to standard"),
-        ("ulimit -n 16;", f"verify {FEW} --processes 2", "", "too many files are open"),
+        ("ulimit -n 16;", "check cake-index-ranges --processes 2", "", "too many files are open"),
         ("ulimit -v 400000;", f"verify {FEW}", "", "there is not enough memory"),
         ("mkdir gone; cd gone; rmdir ../gone;", f"verify {FEW}", "", "the current folder has been"),
     ],
@@ -50,10 +50,27 @@ def test_a_machine_that_takes_or_has_too_little_is_one_sentence(
     assert err.count("\n") == 1 or not tail  # a library may say something, too
 
 
-def test_warnings_as_errors_and_a_stream_of_ascii_change_nothing():
-    assert shell("", f"verify {FEW}", "PYTHONWARNINGS=error")[0] in (0, 1, 3)  # torch warns
+def test_a_stream_of_ascii_receives_the_signs_of_the_formulas_as_utf_8():
     code, shown, _ = shell("", "derive --optimizer sgd", "PYTHONIOENCODING=ascii LC_ALL=C")
     assert code == 0 and "α·x" in shown and "(2·N)^(1/4)" in shown
+
+
+WARNS = """
+import warnings
+from deepnet_theory import cli
+def main():
+    warnings.warn("says a library")
+    return 0
+cli.main = main
+cli.run()
+"""
+
+
+def test_a_warning_that_was_to_be_an_error_ends_no_command():
+    words = [sys.executable, "-c", WARNS]
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and "says a library" in done.stderr
 
 
 @pytest.mark.parametrize("tail", ["2>&-", "-v 2> /dev/full", "-v 2> >(true)", "<&-"])
