@@ -208,10 +208,10 @@ class Setting:
 
 def settings_of(kind: type) -> Iterator[Setting]:
     """The fields of a dataclass that have an option, in their order."""
-    hints = get_type_hints(kind, include_extras=True)
+    known = hints(kind)
     for field in fields(kind):
-        if get_origin(hints[field.name]) is Annotated:
-            yield setting(field.name, hints[field.name], field.default)
+        if get_origin(known[field.name]) is Annotated:
+            yield setting(field.name, known[field.name], field.default)
 
 
 def setting(name: str, annotation: Any, default: Any) -> Setting:
