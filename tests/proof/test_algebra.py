@@ -49,17 +49,12 @@ def test_a_branch_has_as_many_gains_as_scaled_matrices():
     assert [str(gain) for gain in gains(3)] == ["b_1", "b_2", "b_3"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "error", "says"),
-    [
-        *((lambda e=e: sized(e), ValueError, "is not (a )?positive")
-          for e in (1 + N, -N, 0 * N, N**N)),
-        (lambda: coefficient(2 * Activation(A) + 3 * B), ValueError, "different scalars"),
-    ],
-)  # fmt: skip
-def test_what_has_no_value_is_refused_where_it_stands(asked, error, says):
-    with pytest.raises(error, match=says):
-        asked()
+def test_what_has_no_value_is_refused_where_it_stands():
+    for expression in (1 + N, -N, 0 * N, N**N):
+        with pytest.raises(ValueError, match=r"is not (a )?positive"):
+            sized(expression)
+    with pytest.raises(ValueError, match="different scalars"):
+        coefficient(2 * Activation(A) + 3 * B)
 
 
 # ---- zero and sign ----
@@ -92,19 +87,13 @@ def test_another_form_of_the_same_function_vanishes(expression):
     ("expression", "zero"),
     [
         (sp.sqrt(a) * sp.sqrt(a) - a, True),
-        ((a + b) ** 2 - a**2 - 2 * a * b - b**2, True),
-        ((a + b) ** 2 - a**2 - b**2, False),
-        ((a - b) ** 2, False),
-        (y**3, False),
-        (a - b, False),
         (sp.exp(a) - sp.exp(b), False),
         (sp.sqrt(a**2 + b**2) / a - b, False),
-        (a / (b - a), False),
         # a denominator that is zero shows nothing
         ((a - a * b + b * (a - 1) + b) / ((a + 1) ** 2 - a**2 - 2 * a - 1), False),
     ],
 )
-def test_zeros_and_roots(expression, zero):
+def test_zeros_of_what_is_not_rational(expression, zero):
     assert vanishes(expression) is zero
 
 

@@ -79,11 +79,6 @@ def test_a_role_that_starts_at_zero_takes_the_library_s_own_step():
     assert lars.row("key-bias").rate == ONE
 
 
-def test_experts_and_their_router_have_rows():
-    table = role_table(Selection(optimizer="adam", layer="attention,ffn@2/8"), "batch")
-    assert table.row("router").rate == table.row("fc1").rate
-
-
 @pytest.mark.parametrize(
     ("update", "law"),
     [

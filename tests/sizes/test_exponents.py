@@ -42,17 +42,6 @@ def test_the_cross_table_is_the_sum_of_increments(crossed):
     assert {exponent for (rule, under), exponent in crossed.items() if rule == under} == {0}
 
 
-@pytest.mark.parametrize("w", [Fraction(0), Fraction(1, 8), Fraction(1, 4)])
-@pytest.mark.parametrize(("optimizer", "p", "q"), [("sgd", 1, 0), ("adam", 0, 0), ("lamb", 0, 1)])
-def test_a_stream_that_grows_shrinks_the_sum(optimizer, p, q, w):
-    """Two matrices of size N^(-w): G = N^(-w)/X_l of each, X_l^2 = 1 + l N^(-4w), and G^(1+p) |W|^q
-    is summed over the layers."""
-    selection = Selection(optimizer=optimizer, placement="pre-ln", layer="ffn")
-    grows = 1 - 4 * w  # X_N^2
-    by_hand = 1 - w * (1 + p + q) - grows * Fraction(1 + p, 2)
-    assert exponent(selection, "1", f"N**(-{w})") == by_hand
-
-
 def test_a_rule_of_ones_own_is_told_where_rho_grows():
     """|W| = N^(-1/2) and a sign step: rho = N^(1/2), in each branch of several matrices."""
     adam, small = Selection(optimizer="adam"), own_rule(("encoder",), "1", "N**(-1/2)")

@@ -1,9 +1,8 @@
 """Constants of a rule and of a scheme, and relative to a base: the numbers of the table."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import pytest
 
@@ -16,7 +15,8 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayers
 from deepnet_theory.sizes.exported import stepped_by
 from deepnet_theory.sizes.monomial import ONE
-from deepnet_theory.sizes.width import Scale, product, role_table
+from deepnet_theory.sizes.width import Scale, role_table
+from deepnet_theory.sizes.width import product as product_of_rows
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::deepnet_theory.definitions.outcome.UnstableWarning"
@@ -80,7 +80,7 @@ def test_each_number_over_a_base_is_that_of_the_table(select, form, alignment, s
                   dict.fromkeys(shapes, 2.0))  # fmt: skip
     decay = "coupled_decay" if selection.optimizer in COUPLED else "decay"
     compared = 0
-    for row in (product(row, other) if other else row for row, other in pairs):
+    for row in (product_of_rows(row, other) if other else row for row, other in pairs):
         place, stepped = row.place, {"rate": row.rate, "epsilon": row.epsilon or ONE}
         stepped["weight_decay"] = getattr(row, decay) if place.is_matrix else None
         if place.sublayer:
@@ -161,17 +161,14 @@ def test_what_has_no_law_over_a_base_is_refused(given, said):
     with pytest.raises(Refusal) as caught:
         dt.export(depth=6, **{"base": 48, **SIZES, **given})
     assert said in str(caught.value)
-
-
-def test_a_bias_that_never_moves_is_left_out_where_there_is_none():
+    # a model without biases leaves out the one that never moves
     assert dt.export(depth=6, base=32, bias=False, **STUCK, **SIZES).outer["head"].rate
 
 
-def exportable():
-    return [s.name for s in schemes().values() if len(s.parts) == 1 and not not_exportable(s)]
+ALONE = [name for name, s in schemes().items() if len(s.parts) == 1 and not not_exportable(s)]
 
 
-@pytest.mark.parametrize("name", exportable())
+@pytest.mark.parametrize("name", ALONE)
 def test_a_scheme_is_exported_as_it_is_published_and_alike_for_a_decoder(name):
     given = schemes()[name]
     (part,) = given.parts
@@ -217,7 +214,5 @@ def test_shapes_of_a_base_stay_under_another_optimizer():
     adamw, lamb = (dt.export(optimizer, 6, **shaped) for optimizer in ("adamw", "lamb"))
     again = stepped_by(adamw, "lamb")
     assert again.base == adamw.base
-    for at, row in again.rows.items():
-        assert [getattr(row, knob) for knob in KNOBS[1:]] == pytest.approx(
-            [getattr(lamb.rows[at], knob) for knob in KNOBS[1:]]
-        )
+    for (at, row), knob in product(again.rows.items(), KNOBS[1:]):
+        assert getattr(row, knob) == pytest.approx(getattr(lamb.rows[at], knob))

@@ -20,14 +20,11 @@ from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
     ("text", "exponent"),
     [
         ("(1 + 1/N)**200", 0),
-        ("max(N, N + 1)*min(1/N, log(N))", 0),
         ("max(-N, -1) + 2", 0),
         ("abs(N - N**2)**(1/3)", Fraction(2, 3)),
         ("N - N + 3", 0),
-        ("1 + 0*N", 0),
         ("log(N) - log(N) + N", 1),
         ("M*N**0.5 + N**0.25*M**3", Fraction(1, 2)),
-        ("(N**4*M/27)**(1/16)", Fraction(1, 4)),
     ],
 )
 def test_the_growth_of_expressions_of_every_kind(text, exponent):
@@ -110,13 +107,10 @@ def test_the_next_term_is_that_of_the_values(outer, inner):
         ("sqrt(N + 1) - sqrt(N)", "leading terms in N cancel"),
         ("2**0.5*2**0.5 - 2 + 1/N", "cancel"),
         ("log(1 + 1/N)", "cancel"),
-        ("log(log(N))", "cancel"),
         ("sqrt(1 - N)", "no real value"),
         ("log(1/N - 1)", "no real value"),
-        ("log(N - N)", "no real value"),
         ("log(1/2 - 1/N)**(1/2)", "no real value"),
         ("1 - N", "not positive"),
-        ("N - N", "not positive"),
     ],
 )
 def test_what_has_no_growth_is_one_sentence(text, why):

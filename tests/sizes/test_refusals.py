@@ -84,10 +84,7 @@ def test_what_has_no_rule_is_refused(select, says):
 def test_an_equation_that_keeps_no_stream_is_refused(equation, says, method, monkeypatch):
     mine = Placement("mine", equation, final_norm=True)
     monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: {"mine": mine})
-    with pytest.raises(Refusal, match=says):
-        derive(Selection(optimizer="adam", placement="mine", method=method))
-    with pytest.raises(Refusal, match=says):
-        table(Selection(optimizer="adam", placement="mine", method=method))
+    refused_alike(Selection(optimizer="adam", placement="mine", method=method), says)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,7 +1,5 @@
 """A row a role in width: its conditions hold, whatever the update, the alignment and the gauge."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +16,7 @@ from deepnet_theory.models.step import update as on_tensors
 from deepnet_theory.proof.explicit import evaluated
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
-from deepnet_theory.sizes.width import RoleTable, role_table, scores
+from deepnet_theory.sizes.width import role_table, scores
 
 OWN = (
     "-eta*sign(g)*abs(g)**(1/2)",
@@ -37,46 +35,22 @@ selections = st.builds(
     norm=st.sampled_from(("layer", "rms")),
     layer=st.sampled_from((None, "attention,ffn:swiglu")),
 )
-plain = pytest.mark.parametrize("name", ("sgd", "adam", "lamb", "muon"))
-
-
-def table(update: str, **settings: str) -> RoleTable:
-    return role_table(Selection(update=update, placement="pre-ln"), form="weights", **settings)
 
 
 @settings(max_examples=20)
 @given(selections, st.sampled_from(ALIGNMENTS))
-def test_one_update_moves_the_logits_by_one_through_every_role_in_either_form(
-    selection: Selection, alignment: str
-) -> None:
-    tables = {form: role_table(selection, alignment=alignment, form=form) for form in FORMS}
-    for of in tables.values():
-        for row in of.rows:
-            if row.action is not None and row.rate is not None:
-                assert row.action * row.rate == ONE, row.role
-        if alignment == "full":
-            aligned_updates_change_the_loss_by_one(of)
-    two_forms_are_one_model(selection, *(of.row("head") for of in tables.values()))
-
-
-def aligned_updates_change_the_loss_by_one(of: RoleTable) -> None:
-    for row in of.rows:
-        if row.rate is None or row.gradient is None or row.role == "tied-head":
-            continue
-        assert row.update is not None
-        n_in, n_out = row.place.shape
-        assert n_in * n_out * row.gradient * row.update * row.rate == ONE, row.role
-
-
-def two_forms_are_one_model(selection, forward, weights):
-    assert forward.init and weights.init and forward.multiplier and weights.multiplier
-    assert forward.init * forward.multiplier == weights.init * weights.multiplier
+def test_aligned_updates_change_the_loss_by_one_and_two_forms_are_one_model(selection, alignment):
+    forward, weights = (role_table(selection, alignment=alignment, form=form) for form in FORMS)
+    for row in (*forward.rows, *weights.rows):
+        if alignment == "full" and row.role != "tied-head" and row.gradient and row.rate:
+            n_in, n_out = row.place.shape
+            assert n_in * n_out * row.gradient * row.update * row.rate == ONE, row.role
+    one, other = forward.row("head"), weights.row("head")
+    assert one.init * one.multiplier == other.init * other.multiplier
     of = step(selection.the_optimizer, {GRADIENT: ONE, PARAMETER: ONE, "in": D, "out": ONE}).action
     p, q = of.exponent(GRADIENT), of.exponent(PARAMETER)
-    if forward.rate is None or weights.rate is None:
-        return
-    # W = cW' with c the forward multiplier
-    assert forward.rate == weights.rate * forward.multiplier ** (q - p - 1)
+    if one.rate and other.rate:  # W = cW' with c the forward multiplier
+        assert one.rate == other.rate * one.multiplier ** (q - p - 1)
 
 
 @pytest.mark.parametrize(
@@ -87,15 +61,15 @@ def two_forms_are_one_model(selection, forward, weights):
         ("-eta*log(numel(theta))*g", ("fc1", "head"), "a logarithm of something that scales"),
     ],
 )
-def test_a_role_is_refused_by_itself(update: str, roles: tuple[str, ...], says: str) -> None:
-    of = table(update)
+def test_a_role_is_refused_by_itself(update, roles, says):
+    of = role_table(Selection(update=update, placement="pre-ln"), form="weights")
     for role in roles:
         assert says in (of.row(role).refused or "")
         assert of.row(role).rate is None
     assert any(row.rate is not None for row in of.rows)
 
 
-def test_a_tied_head_asks_for_one_rate() -> None:
+def test_a_tied_head_asks_for_one_rate():
     for name in ("sgd", "adam", "lamb", "muon-plain", "muon"):
         of = role_table(Selection(optimizer=name))
         assert of.row("tied-head").rate == of.row("token-embedding").rate
@@ -105,13 +79,14 @@ def test_a_tied_head_asks_for_one_rate() -> None:
     assert "two rates of one matrix" in (refused or "")
 
 
-def test_what_is_forced_has_one_value_in_every_gauge() -> None:
+def test_what_is_forced_has_one_value_in_every_gauge():
     for name in ("sgd", "adam"):
         selection = Selection(optimizer=name, placement="pre-ln")
         forward, weights = (role_table(selection, form=form).forced for form in FORMS)
         assert set(forward) == set(weights)
     assert any(line.startswith("rate*multiplier = 1/d for query") for line in forward)
     assert not any(line.startswith("rate = ") for line in forward)
+    assert role_table(selection, "ffn").forced == ()
 
 
 @pytest.mark.parametrize(("alignment", "power"), [("full", -1), ("none", Fraction(-1, 2))])
