@@ -110,16 +110,6 @@ def test_the_curve_goes_from_one_regime_to_the_other(update):
     assert derivation._repr_html_().count("<svg") == 1
 
 
-def test_at_normal_entries_the_mean_gradient_is_a_share_of_the_noisy_one():
-    """E[G | g] = g/(1 + σ), which the draws of the curve take, on independent draws of both."""
-    mean, xi = np.random.default_rng(3).normal(size=(2, 400_000))
-    for spread in (0.5, 2.0):
-        g = mean + spread * xi
-        for inside in (abs(g) < 0.7, (g > 1) & (g < 2)):
-            share = (mean * np.sign(g))[inside].mean() / abs(g)[inside].mean()
-            assert share == pytest.approx(1 / (1 + spread**2), abs=0.02)
-
-
 @pytest.mark.parametrize(
     ("update", "of"),
     [("-eta*sign(g)*abs(g)**(-2/5)", ("fc1/batch/rate", "curve")), ("-eta*g**5", ("curve",))],

@@ -1,6 +1,5 @@
 """Every printed number, and every word that decides, has one fact; an error in it is REFUTED."""
 
-import copy
 from functools import cache
 
 import derivations
@@ -31,26 +30,23 @@ def answer(name):
 
 def with_leaves(data, planted):
     """The same data with other leaves at these paths."""
-    changed = copy.deepcopy(data)
 
     def walk(node, at):
-        for key, below in node.items() if isinstance(node, dict) else enumerate(node):
-            where = named(node, key, below, at)
-            if where in planted:
-                node[key] = planted[where]
-            elif isinstance(below, dict | list):
-                walk(below, where)
+        if at in planted:
+            return planted[at]
+        if isinstance(node, dict):
+            return {key: walk(below, (*at, str(key))) for key, below in node.items()}
+        if isinstance(node, list | tuple):
+            return [walk(below, (*at, named(place, below))) for place, below in enumerate(node)]
+        return node
 
-    walk(changed, ())
-    return changed
+    return walk(data, ())
 
 
-def named(node, key, below, at):
-    """The path of what is below, as facts name it."""
-    if isinstance(node, dict):
-        return (*at, str(key))
-    held = leaves([below], at) if isinstance(below, dict) else {}
-    return next(iter(held))[: len(at) + 1] if held else (*at, str(key))
+def named(place, below):
+    """An entry of a list, as the paths of facts name it."""
+    held = leaves([below]) if isinstance(below, dict) else {}
+    return next(iter(held), (str(place),))[0]
 
 
 def errors(path, leaf):

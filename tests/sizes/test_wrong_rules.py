@@ -45,29 +45,30 @@ def off(name, layers=32, width=32, optimizer="adamw", placement="pre-ln"):
     }
 
 
+REST = ("query", "key")
 SCALED = ("value", "output", "fc1", "fc2")
+WIDER = {"layers": 2, "width": 128}
 
 
 @pytest.mark.parametrize(
-    ("name", "sizes", "scaled", "others"),
+    ("name", "sizes", "roles", "times"),
     [
-        ("β² for β", {}, (1 / 4, 1), (1, 1)),  # β = (2N)^(-1/2), over 16 times the depth
-        ("κ times N^(1/4)", {}, (1, 2), (1, 1)),
-        ("no κ", {}, (1, 4), (1, 1)),
-        ("hidden rates times d^(1/2)", {"layers": 2, "width": 128}, (1, 2), (1, 2)),
-        ("one rate for all roles", {"layers": 2, "width": 128}, (1, 4), (1, 4)),
+        ("β² for β", {}, SCALED, (1 / 4, 1)),  # β = (2N)^(-1/2), over 16 times the depth
+        ("κ times N^(1/4)", {}, SCALED, (1, 2)),
+        ("no κ", {}, SCALED, (1, 4)),
+        *((name, {}, REST, (1, 1)) for name in ("β² for β", "κ times N^(1/4)", "no κ")),
+        ("hidden rates times d^(1/2)", WIDER, (*SCALED, *REST), (1, 2)),
+        ("one rate for all roles", WIDER, (*SCALED, *REST), (1, 4)),
+        # one standard deviation: Xavier's is 1/sqrt(d), over sqrt(2N) where a branch ends
+        ("standard sizes", WIDER, ("value", "fc1"), (2, 1)),
+        ("standard sizes", {}, ("value",), (4, 1)),
+        ("standard sizes", {}, ("output",), (1, 1)),
     ],
 )
-def test_a_wrong_rule_is_off_by_what_it_says(name, sizes, scaled, others):
-    for role, found in off(name, **sizes).items():
-        assert found == pytest.approx(scaled if role in SCALED else others)
-
-
-def test_standard_sizes_have_one_standard_deviation():
-    # Xavier's is 1/sqrt(d) of a square matrix; over sqrt(2N) where a branch ends
-    wide, deep = off("standard sizes", 2, 128), off("standard sizes")
-    assert wide["value"] == pytest.approx((2, 1)) and wide["fc1"] == pytest.approx((2, 1))
-    assert deep["value"] == pytest.approx((4, 1)) and deep["output"] == pytest.approx((1, 1))
+def test_a_wrong_rule_is_off_by_what_it_says(name, sizes, roles, times):
+    found = off(name, **sizes)
+    for role in roles:
+        assert found[role] == pytest.approx(times), role
 
 
 def test_vectors_count_where_they_are_trained():
