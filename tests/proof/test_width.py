@@ -31,7 +31,6 @@ OFF = {  # by what a number is off where this grows: from an eighth of a power o
 PLANTED = (
     ("width", "sgd", {}),
     ("width", "lamb", {}),
-    ("both", "adam", {}),
     *((shape, "adam", MIXTURE) for shape in SHAPES),
     ("both,ffn", "adam", MIXTURE),
     ("width,experts,batch", "adam", MIXTURE),
@@ -56,6 +55,7 @@ PROVED = (
         for optimizer in ("sgd", "lamb", "muon", "lars")
         for alignment in ALIGNMENTS
     ),
+    ("both", "adam", {}),
     ("both,experts,ffn", "adam", MIXTURE),
     ("width,rank,batch", "adam", MIXTURE),
     ("depth,width,batch", "adamw", {}),

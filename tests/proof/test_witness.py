@@ -60,9 +60,7 @@ def test_the_witness_moves_as_a_finite_difference_says(placement, sublayer):
 def test_sizes_are_whole_powers_and_what_does_not_respond_has_none():
     found = sizes(placement("post-ln"), sublayer("attention"))
     alpha, beta = Monomial.of("alpha"), Monomial.of("beta")
-    assert found.weight == found.responses["query"] == beta**2 / alpha
-    assert found.responses["value"] == found.responses["output"] == beta / alpha
-    assert found.responses["key_bias"] is None
+    assert found.weight == beta**2 / alpha and found.responses["key_bias"] is None
     assert found.variances["sum"] == alpha**2
 
 

@@ -39,8 +39,7 @@ REFUSED = (
     *(
         ({"update": update}, r"add as sqrt\(S\)")
         for update in (
-            "-eta*theta", "-eta*sign(theta)", "-eta*polar(theta)", "-eta*theta*norm(g)",
-            "eta*abs(g)", "-eta*g*theta",
+            "-eta*theta", "-eta*polar(theta)", "-eta*theta*norm(g)", "eta*abs(g)", "-eta*g*theta",
         )
     ),
     *(
