@@ -203,10 +203,9 @@ def test_a_page_puts_the_refuted_first_and_knows_when_it_is_stale(tmp_path):
 
 @pytest.mark.parametrize("before", ["2", None])
 def test_a_check_that_loads_torch_computes_with_one_thread(monkeypatch, before):
-    if before:
-        monkeypatch.setenv("OMP_NUM_THREADS", before)
-    else:
-        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", before or "")
+    if before is None:
+        monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     told = []
     with one_thread():

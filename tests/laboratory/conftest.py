@@ -29,21 +29,17 @@ def adam():
     return Selection(optimizer="adam")
 
 
-class Elsewhere(ThisProcess):
-    """A worker in another folder, as far as pickling goes."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def submit(self, fn, /, *given, **more):
-        work = pickle.loads(pickle.dumps(fn))
-        with contextlib.chdir(self.folder):
-            return super().submit(lambda: pickle.loads(pickle.dumps(work(*given, **more))))
-
-
 @pytest.fixture
 def elsewhere(tmp_path):
-    return Elsewhere(tmp_path)
+    """A worker in another folder, as far as pickling goes."""
+
+    class Elsewhere(ThisProcess):
+        def submit(self, fn, /, *given, **more):
+            work = pickle.loads(pickle.dumps(fn))
+            with contextlib.chdir(tmp_path):
+                return super().submit(lambda: pickle.loads(pickle.dumps(work(*given, **more))))
+
+    return Elsewhere()
 
 
 @pytest.fixture

@@ -189,18 +189,12 @@ def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exp
     assert judged(BENT, **asked, wanted=5).verdict is UNDECIDED
 
 
-def rows(n, m):
-    return Predictions(
-        (prediction("N", "all", n, (("sgd", n + 1),)), prediction("M", "all", m, (("sgd", m),)))
-    )
-
-
 def test_an_exponent_needs_two_depths_that_differ_in_nothing_else():
     pair = Selection(optimizer="adam", stack="encoder-decoder")
+    asked = Predictions(tuple(prediction(symbol, "all", Fraction(0)) for symbol in "NM"))
 
     def plans(*numbers):
-        depths = [{"N": n, "M": m} for n, m in numbers]
-        return plan_exponents(pair, rows(Fraction(0), Fraction(1)), depths)
+        return plan_exponents(pair, asked, [{"N": n, "M": m} for n, m in numbers])
 
     assert [p.variable for p in plans((8, 6), (16, 6))] == ["N"]
     assert [p.variable for p in plans((8, 6), (16, 6), (8, 12))] == ["N", "M"]

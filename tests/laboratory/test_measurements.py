@@ -76,11 +76,11 @@ def test_post_ln_quantities_written_out():
         by_token = 3 * 4 / centred.norm(dim=-1)  # z in units of x
         worst = by_token.square().mean().sqrt().item()
         assert found("norm_jacobian")[1][k].item() == pytest.approx(worst)
-        weights = _weights(attention, x0)
-        averaged = weights @ x0[:, None]
-        assert found("attention_average")[0][k].item() == pytest.approx(
-            rms(averaged) / rms(x0), rel=1e-6
-        )
+        query, key, _ = attention.heads(x0)
+        later = torch.ones(8, 8, dtype=torch.bool).triu(1)  # a decoder averages only the past
+        scores = (query @ key.mT / math.sqrt(8)).masked_fill(later, -math.inf)
+        averaged = rms(scores.softmax(-1) @ x0[:, None]) / rms(x0)
+        assert found("attention_average")[0][k].item() == pytest.approx(averaged)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,6 @@ def test_how_homogeneous_an_activation_is(layer, activation, phi):
     expected = 1 - torch.stack(off).amax(0).sqrt()
     torch.testing.assert_close(found, expected)
     assert (expected < 0.95).all() == (phi is not nn.functional.relu)
-
-
-def _weights(attention, x):
-    q, k, _ = attention.heads(x)
-    later = torch.ones(8, 8, dtype=torch.bool).triu(1)  # a decoder averages only the past
-    return (q @ k.mT / math.sqrt(8)).masked_fill(later, -math.inf).softmax(-1)
 
 
 def test_layers_that_are_stepped_alone_are_spread():

@@ -126,21 +126,15 @@ def test_the_power_is_the_share_of_planted_exponents_that_are_refuted(scatter, s
     assert power_of(half, 1) == power_of(math.inf, seeds) == 0
 
 
-@pytest.fixture
-def untrained(monkeypatch):
-    """The names of the rules that would have been trained; their best rate is always the same."""
-    found = []
+@pytest.mark.parametrize("widths", [None, [8, 16, 32]])
+def test_a_plan_counts_the_runs_that_are_then_made_and_that_the_json_has(monkeypatch, widths):
+    untrained = []
 
     def ended(self, place, rate, seed):
-        found.append(self.name)
-        return Ended(2.5 + 0.1 * math.log(rate / 4e-3) ** 2, 3.2)
+        untrained.append(self.name)
+        return Ended(2.5 + 0.1 * math.log(rate / 4e-3) ** 2, 3.2)  # always the same best rate
 
     monkeypatch.setattr(Built, "train", ended)
-    return found
-
-
-@pytest.mark.parametrize("widths", [None, [8, 16, 32]])
-def test_a_plan_counts_the_runs_that_are_then_made_and_that_the_json_has(untrained, widths):
     given = {**TINY, "rivals": True, "placement": "pre-ln", "widths": widths}
     plan = dt.transfer("adam", [1, 4], RATES, plan=True, **given)
     assert not untrained and getattr(plan, "exit_code", 0) == 0

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.expression import DEPTH, evaluate
-from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.step import Relation, Step
 from deepnet_theory.report import one_page
-from deepnet_theory.report.document import Document, Proposition
 from deepnet_theory.report.html import fragment, math, page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.notation import as_written, formula_latex
@@ -89,24 +87,6 @@ def test_a_wrong_step_is_seen_in_every_format(derivation):
         plain = re.sub(r"<[^>]+>|\*\*|\\textbf|[{}]", "", shown)
         assert "REFUTED: 5 of 6 steps check" in plain
         assert "REFUTED: fails lhs - rhs simplifies to 0" in plain
-
-
-SIGNS = {  # in text, in LaTeX, in MathML without its tags
-    Relation.EQUAL: ("N = M", "N = M", "N=M"),
-    Relation.AT_MOST: ("N ≤ M", r"N \le M", "N≤M"),
-    Relation.ORDER: ("N = Θ(M)", r"N = \Theta\left(M\right)", "N=Θ(M)"),
-    Relation.BOUND: ("N = O(M)", r"N = O\left(M\right)", "N=O(M)"),
-}
-
-
-def test_every_relation_has_its_sign_in_every_format():
-    assert set(SIGNS) == set(Relation)
-    n, m = sp.symbols("N M")
-    for relation, (typed, tex, drawn) in SIGNS.items():
-        told = Document("", (Proposition(1, Step("x", n, m, relation, "because"), Verdict.PROVED),))
-        assert typed in text(told)
-        assert tex in latex(told)
-        assert drawn in re.sub("<[^>]+>", "", unescape(fragment(told)))
 
 
 POWERS = st.fractions(-2, 2, max_denominator=16).map(lambda p: f"({p})")

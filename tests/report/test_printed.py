@@ -54,6 +54,7 @@ EVERYTHING = doc.Document(
             doc.Proposition(2, Step("b", sum(sp.Symbol(f"x_{i}") ** i for i in range(1, 12)), N,
                                     Relation.AT_MOST, LONG), Verdict.REFUTED, "beyond the bound"),
             doc.Proposition(13, Step("c", N, sp.log(N), Relation.ORDER, ""), Verdict.IMPOSED),
+            doc.Proposition(14, Step("d", N, eta, Relation.BOUND, ""), Verdict.PROVED),
         )),
         doc.Document("Tables", (
             doc.table("depth | >mean | …finding", [
@@ -113,7 +114,8 @@ def test_latex_is_closed_and_escapes_what_is_typed():
     assert shown.count("{") - shown.count(r"\{") == shown.count("}") - shown.count(r"\}")
     assert shown.count(r"\begin") == shown.count(r"\end") and r"\tag{13}" in shown
     assert r"alpha = $\left(2 N\right)^{1/2}$ = 4" in shown
-    assert r"N = \Theta\left(\log{\left(N \right)}\right)" in shown
+    signs = "=", r"\le", r"= \Theta\left(", r"= O\left("
+    assert all(f" {sign}" in shown for sign in signs)
     assert "Nothing" not in shown
 
 
