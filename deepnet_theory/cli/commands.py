@@ -200,7 +200,7 @@ def derive(verb: Verb, given: Given) -> int:
     """
     from deepnet_theory.cli.deriving import refuse, selection_of, subject_of
     from deepnet_theory.report.formatters import composed
-    from deepnet_theory.report.rule import section
+    from deepnet_theory.report.rule import section, short
     from deepnet_theory.sizes.answer import compare_closures
 
     show = group(given, ShowDerivation)
@@ -215,6 +215,7 @@ def derive(verb: Verb, given: Given) -> int:
         return show.result(judge(scheme, answer.selection.the_optimizer))
     if given.get("across", "depth") != "depth":
         refuse(parts, f"with across {given['across']}, which has one table")
+        return show.result(verb(**given), partial(composed, proof=show.steps))
     if show.compare_closures:
         depth, _ = given.pop("depth", None), given.pop("across", None)
         selection = selection_of(None, given)
@@ -223,9 +224,10 @@ def derive(verb: Verb, given: Given) -> int:
     if show.section is not None:
         return show.result(verb(**given), partial(section, name=show.section))
     found = verb(**given)
-    whole = show.steps or show.page or show.format == "json"
-    agreed = None if whole else getattr(found, "agreed", None)  # the answer alone makes no step
-    return show.result(found, partial(composed, proof=show.steps), verdict=agreed)
+    # the answer alone makes no step
+    alone = not (show.steps or show.page or show.format == "json")
+    compose = composed if show.steps else short
+    return show.result(found, compose, verdict=found.agreed if alone else None)
 
 
 @command("cli.experiments:verify", *SELECT, *RUN, without="page")

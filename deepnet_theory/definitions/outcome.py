@@ -94,12 +94,7 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 
 # what commands a terminal or reorders its text, and halves of surrogate pairs
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def has_controls(text: str) -> bool:
-    """Whether a text holds control characters, the end of a line included."""
-    return _CONTROLS.search(text) is not None
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 LONGEST_WORD, LONGEST_SENTENCE = 200, 4000  # beyond them only beginning and end are shown
@@ -108,7 +103,7 @@ LONGEST_WORD, LONGEST_SENTENCE = 200, 4000  # beyond them only beginning and end
 def short(sentence: str) -> str:
     """The sentence on one line, its sentences and words cut where they are too long."""
     line = re.sub(r"\s*\n\s*", " ", sentence)
-    line = _CONTROLS.sub(lambda found: ascii(found.group())[1:-1], line)
+    line = CONTROLS.sub(lambda found: ascii(found.group())[1:-1], line)
     words = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _ends(word.group(), 60), line)
     return words if len(words) <= LONGEST_SENTENCE else _ends(words, LONGEST_SENTENCE // 3)
 

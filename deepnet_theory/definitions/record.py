@@ -13,7 +13,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from deepnet_theory.definitions.outcome import InputError, guess, has_controls, shown, unknown
+from deepnet_theory.definitions.outcome import CONTROLS, InputError, guess, shown, unknown
 
 T = TypeVar("T")
 LARGEST = 1e37  # a float32 holds ten times as much; so do weights, a few standard deviations wide
@@ -58,7 +58,7 @@ def _is_number(value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     """Whether it is a text that a file can hold and that commands no terminal."""
-    return isinstance(value, str) and not has_controls(value)
+    return isinstance(value, str) and CONTROLS.search(value) is None
 
 
 def _is_plain(value: object, levels: int = LEVELS) -> bool:

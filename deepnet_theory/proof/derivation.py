@@ -27,6 +27,7 @@ from deepnet_theory.definitions.selection import METHODS, Selection
 from deepnet_theory.proof.facts import Fact
 from deepnet_theory.proof.seen import facts
 from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.table import texts
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -116,7 +117,7 @@ class Derivation(Answer):
     @cached_property
     def rule(self) -> SolvedRule:
         """The rule that the steps end in, α and β as SymPy expressions."""
-        return SolvedRule.of(super().rule)
+        return SolvedRule.of(texts(self.table.rule))
 
     @cached_property
     def published(self) -> SolvedRule | None:
@@ -141,7 +142,7 @@ class Derivation(Answer):
     @property
     def agreed(self) -> Verdict:
         """MEASURED where no number or sentence was measured otherwise, without a step."""
-        wrong = any(fact.verdict is Verdict.REFUTED for fact in self.measured)
+        wrong = any(fact.holds is False for fact in self.measured)
         return Verdict.REFUTED if wrong else Verdict.MEASURED
 
     @cached_property

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from deepnet_theory.definitions.display import Displayed
-from deepnet_theory.definitions.expression import GREEK, RAISED
+from deepnet_theory.definitions.expression import GREEK
 from deepnet_theory.definitions.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -202,7 +202,6 @@ _SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] =
     (re.compile(r"(?<=[\w)|‖])\*\*(?=[\w(-])"), "^"),
     (re.compile(r"(?<=[\w)|‖])\*(?=[\w(|√‖])"), "·"),
 )
-_WHOLE = re.compile(r"(?<=[\w)|‖])\^(?:\((−?\d+)\)|([02-9])(?![\w./]))")
 
 
 def lettered(text: str) -> str:
@@ -210,15 +209,6 @@ def lettered(text: str) -> str:
     for pattern, sign in _SET:
         text = pattern.sub(sign, text)
     return text
-
-
-def raised(text: str) -> str:
-    """A line of signs with its whole exponents raised: S·r², and N for N^(1)."""
-
-    def whole(exponent: re.Match[str]) -> str:
-        return "" if exponent[1] == "1" else (exponent[1] or exponent[2]).translate(RAISED)
-
-    return _WHOLE.sub(whole, text)
 
 
 SIGNED = "+z.4f"  # the form of an exponent

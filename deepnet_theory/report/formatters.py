@@ -30,7 +30,7 @@ SHOWN = {
 
 
 def composed(result: Any, **how: bool) -> doc.Document:
-    """What a result says, before it is text or HTML; of a derivation with or without ``proof``."""
+    """What a result says, before it is text or HTML; a table by role may lack its ``proof``."""
     if isinstance(result, doc.Document):
         return result
     if (name := type(result).__name__) not in SHOWN:

@@ -33,10 +33,8 @@ RELATION_MEANING = {
 }
 
 
-def document(derivation: Derivation, proof: bool = True) -> doc.Document:
-    """The rule; with the ``proof`` its steps and what was measured, else what fits one screen."""
-    if not proof:
-        return short(derivation)
+def document(derivation: Derivation) -> doc.Document:
+    """The rule, its steps and what was measured."""
     told = propositions(derivation)
     ends = ", ".join(f"({told[name].number})" for name in derivation.conclusion)
     body: doc.Body = (
@@ -152,11 +150,11 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
 
 def measured(derivation: Derivation) -> str:
     """How many of the printed numbers explicit matrices gave, too."""
-    wrong = [m for m in derivation.measured if m.verdict is Verdict.REFUTED]
+    measured, confirmed = derivation.measured, sum(bool(m.holds) for m in derivation.measured)
+    wrong = [m for m in measured if m.holds is False]
     differ = (f"; {m.of} is {m.stated} and was measured otherwise" for m in wrong[:3])
-    every = len(derivation.measured)
-    confirmed = f"explicit matrices confirm {every - len(wrong)} of {every} printed numbers"
-    return f"{confirmed}{''.join(differ)}."
+    said = f"explicit matrices confirm {confirmed} of {len(measured)} printed numbers"
+    return f"{said}{''.join(differ)}."
 
 
 # ---- what is measured, and not a step ----
@@ -177,7 +175,7 @@ def beside(derivation: Derivation) -> Iterator[doc.Document]:
 
 def _consequences(found: Iterable[Consequence]) -> doc.TableBlock:
     """A table of consequences, what each means with its remark."""
-    rows = (
+    rows: list[tuple[doc.Words, ...]] = [
         (
             c.name,
             owner(c.part, c.sublayer),
@@ -185,7 +183,7 @@ def _consequences(found: Iterable[Consequence]) -> doc.TableBlock:
             ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words),
         )
         for c in found
-    )
+    ]
     return doc.table("quantity | of | order | …meaning", rows)
 
 

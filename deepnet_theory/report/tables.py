@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from deepnet_theory.definitions.selection import SHAPES
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
-from deepnet_theory.report.rule import document, owner, steps, title
+from deepnet_theory.report.rule import document, owner, short, steps, title
 from deepnet_theory.sizes.width import in_order, written
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def roles(derivation: RoleDerivation, proof: bool = True) -> doc.Document:
         doc.Document("One update, per unit of learning rate", update),
         doc.Document("Derivation in depth", steps(depth) if depth and table.in_width else ()),
     )
-    alone = (document(depth, proof),) if depth and not table.in_width else ()
+    alone = ((document if proof else short)(depth),) if depth and not table.in_width else ()
     curve = _curve(derivation) if derivation.curved else ()
     body: doc.Body = (
         *_answer(derivation),

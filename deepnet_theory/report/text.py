@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
+from deepnet_theory.definitions.expression import RAISED
 from deepnet_theory.report import document as doc
+
+_WHOLE = re.compile(r"(?<=[\w)|‖])\^(?:\((−?\d+)\)|([02-9])(?![\w./]))")
 
 LEAST, MOST, FILE = 60, 120, 80  # columns of a page
 INDENT = 6  # of the text under an equation's number
@@ -23,7 +26,13 @@ def page_columns() -> int:
 
 
 GREEN, RED, YELLOW, BOLD, PLAIN = (f"\033[{code}m" for code in (32, 31, 33, 1, 0))
-COLOURS = {"PROVED": GREEN, "SUPPORTED": GREEN, "REFUTED": RED, "UNDECIDED": YELLOW}
+COLOURS = {
+    "PROVED": GREEN,
+    "MEASURED": GREEN,
+    "SUPPORTED": GREEN,
+    "REFUTED": RED,
+    "UNDECIDED": YELLOW,
+}
 _VERDICT = re.compile(rf"(?<!\S)({'|'.join(COLOURS)})(?!\w)")
 _UNDERLINED = re.compile(r"^(\S.*)(?=\n[=~.-]{3,}$)", re.M)
 
@@ -59,9 +68,18 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
                 yield "\n".join(folded(plain(block)))
 
 
+def raised(text: str) -> str:
+    """A line of signs with its whole exponents raised: S·r², and N for N^(1)."""
+
+    def whole(exponent: re.Match[str]) -> str:
+        return "" if exponent[1] == "1" else (exponent[1] or exponent[2]).translate(RAISED)
+
+    return _WHOLE.sub(whole, text)
+
+
 def plain(words: doc.Words) -> str:
     """A line with its formulas in signs; the grammar of formulas reads them."""
-    return doc.raised(doc.lettered(doc.joined(words, str, "{}", str)))
+    return raised(doc.lettered(doc.joined(words, str, "{}", str)))
 
 
 def folded(words: str, indent: int = 0, first: str | None = None) -> list[str]:
@@ -83,7 +101,7 @@ def _equation(step: doc.Proposition) -> Iterator[str]:
     room = page_columns() - len(step.verdict)
     lines = textwrap.TextWrapper(room - INDENT - GAP, subsequent_indent=" " * 4)
     lines.wordsep_re = re.compile(r"(\s+)|(?<=·)")  # between factors, and in no name
-    first, *more = lines.wrap(doc.raised(equation(step.step)))
+    first, *more = lines.wrap(raised(equation(step.step)))
     line = f"({step.number})".ljust(INDENT) + first
     reason = plain(f"{step.step.because} {step.fails}".rstrip())
     if not more and len(line) + INDENT + len(reason) + GAP <= room:

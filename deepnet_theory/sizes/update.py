@@ -468,20 +468,20 @@ def descending(optimizer: Optimizer) -> Update:
 
     Raises :class:`Refusal` where the loss rises, or does not depend on the update in the mean.
     """
-    update, written = law(optimizer), f"the update {shown(optimizer.update)}"
+    update = law(optimizer)
     if update.descent == {0}:
         raise Refusal(
-            f"{written} does not follow the gradient: <g, update> is 0 in the mean over the signs "
-            "of g and theta, as for directions that are independent of the loss; the changes of S "
-            "sublayers then add as sqrt(S), while a rule balances changes that are aligned and add "
-            "as S"
+            f"the update {shown(optimizer.update)} does not follow the gradient: <g, update> is 0 "
+            "in the mean over the signs of g and theta, as for directions that are independent of "
+            "the loss; the changes of S sublayers then add as sqrt(S), while a rule balances "
+            "changes that are aligned and add as S"
         )
     if update.descent != {-1}:
         rises = update.descent == {1}
         says = "rises" if rises else "rises or falls with the sizes of g and theta"
         raise Refusal(
-            f"under {written} the loss {says}: <g, update> is not negative; write it with a minus "
-            "sign"
+            f"under the update {shown(optimizer.update)} the loss {says}: <g, update> is not "
+            "negative; write it with a minus sign"
         )
     return update
 
