@@ -69,7 +69,8 @@ def test_stream_and_loss_start_where_the_rule_has_them(name):
     lines = [line.partition("  #")[0] for line in applied.lines]
     match name:
         case "GPT-2" | "Llama":  # the stream needs a line, for no size of the matrix is right
-            both = math.sqrt(sum(t.weight.square().mean().item() for t in tables(model)))
+            tables = [model.wte] if name == "Llama" else [model.wte, model.wpe]
+            both = math.sqrt(sum(t.weight.square().mean().item() for t in tables))
             assert lines == [f"x = x * {1 / both:.4g}"] and lines[0] in str(applied)
             model.start = 1 / both
             again = make(2)
@@ -85,10 +86,6 @@ def test_stream_and_loss_start_where_the_rule_has_them(name):
     ratio = model.lm_head.weight.std().item() / math.sqrt(2 / (D + V))
     if not tied:  # Xavier's, or what adds 4 % to ln V
         assert ratio == pytest.approx(1, rel=0.05)
-
-
-def tables(model):
-    return [model.wte] if isinstance(model, Llama) else [model.wte, model.wpe]
 
 
 def test_a_tied_matrix_that_was_multiplied_is_refused_with_the_line_that_it_needs():

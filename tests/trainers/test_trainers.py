@@ -100,14 +100,11 @@ def test_a_trainer_resolves_the_numbers_of_parameter_groups_or_refuses(name, mon
     if (shell := cells.pop("olmo-core")) != "equal":
         assert re.search("the shell pattern .* matches .*, too", shell)
     assert set(cells.values()) == {"equal"}, cells
-
-
-@pytest.mark.parametrize("name", WRITTEN)
-def test_sgd_has_no_epsilon_to_carry(name, monkeypatch):
-    cells = {trainer: cell(name, trainer, "sgd", monkeypatch) for trainer in RULES}
-    equal = {trainer for trainer, found in cells.items() if found == "equal"}
-    assert equal == {"torch", "automodel", "optax"}, cells
-    assert "takes adamw by name pattern, and not sgd" in cells["fairseq2"]
+    if name in WRITTEN:  # SGD has no epsilon to carry
+        cells = {trainer: cell(name, trainer, "sgd", monkeypatch) for trainer in RULES}
+        assert "takes adamw by name pattern, and not sgd" in cells["fairseq2"]
+        equal = {trainer for trainer, found in cells.items() if found == "equal"}
+        assert equal == {"torch", "automodel", "optax"}, cells
 
 
 @pytest.mark.parametrize(
