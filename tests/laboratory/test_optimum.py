@@ -1,6 +1,7 @@
 """Best and failing rates of losses whose optimum is known, in depth and in width."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -141,17 +142,11 @@ def test_a_wrong_rule_is_judged_at_the_best_rate_of_the_model_that_it_shares_wit
 
 def over_steps(s, u=0.0, off=1.0):
     """Curves of 2 + (ηT)^-s + η(ηT)^-u, for the second seed of ``off`` times the longest T."""
-    rates, found = [1e-3 * 2**i for i in range(12)], []
+    rates, found = 1e-3 * 2.0 ** np.arange(12)[:, None], []
     for steps in (100, 200, 1600):
-        last = off if steps == 1600 else 1.0
-        row = {
-            rate: [
-                Ended(2 + (rate * t) ** -s + rate * (rate * t) ** -u, None)
-                for t in (steps, steps * last)
-            ]
-            for rate in rates
-        }
-        found.append(curve_of({"N": 4, "T": steps}, row, rates, FAILED))
+        t = np.array([steps, steps * (off if steps == 1600 else 1.0)])
+        values = 2 + (rates * t) ** -s + rates * (rates * t) ** -u
+        found.append(replace(curve(4, rates[:, 0], values), depth={"N": 4, "T": steps}))
     curves = with_best(found, FAILED)
     exponents, cost, _, verdict = judged(curves, FAILED)
     return exponents, cost, verdict, [*of_steps(curves, exponents, is_constant=True)]

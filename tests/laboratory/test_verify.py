@@ -135,20 +135,16 @@ def test_nan_is_a_finding_and_never_a_pass():
     assert json.loads(found.to_json())["points"][0]["mean"] is None
 
 
-UNKNOWN = predictions("adam", "adam", [Assumption("x", "y", "no_such_thing")])
-
-
-@pytest.mark.parametrize(
-    ("given", "numbers", "asked", "said"),
-    [
+def test_rule_and_depths_are_refused_before_measuring():
+    unknown = predictions("adam", "adam", [Assumption("x", "y", "no_such_thing")])
+    for given_rule, numbers, asked, said in (
         (own_rule(("encoder",), "N - 4", "1"), (2, 4), RIGHT, "positive"),
         (rule("adam"), (8,), RIGHT, "give no exponent"),
-        (rule("adam"), (2, 4), UNKNOWN, "no_such_thing"),
-    ],
-)
-def test_rule_and_depths_are_refused_before_measuring(given, numbers, asked, said):
-    with pytest.raises(InputError, match=said):
-        verify(SELECTION, given, asked, depths(*numbers), SMALL, executor=Broken(SystemError()))
+        (rule("adam"), (2, 4), unknown, "no_such_thing"),
+    ):
+        work = {"executor": Broken(SystemError())}
+        with pytest.raises(InputError, match=said):
+            verify(SELECTION, given_rule, asked, depths(*numbers), SMALL, **work)
 
 
 def test_encoder_decoder_with_shares():
