@@ -76,16 +76,15 @@ def test_the_size_is_the_jacobians_and_the_weights_are_left_alone():
     before = {n: p.clone() for n, p in model.named_parameters()}
     one = stepped(model, first_step("adamw"))
     share, bend = one.linear_rate()
-    parameters = {n: p for n, p in model.named_parameters() if n != "lm_head.weight"}
-    changes = {n: c for n, _, c in one.changes}
+    start = {n: p.detach() for n, p in before.items() if n != "lm_head.weight"}
+    along = {n: c for n, _, c in one.changes if n in start}
 
     def at(weights):
         named = {f"m.{n}": p for n, p in weights.items()}
         return torch.func.functional_call(Body(model), named, IDS)
 
     with sdpa_kernel(SDPBackend.MATH):  # which has this derivative
-        start, along = {n: p.detach() for n, p in parameters.items()}, changes
-        _, exact = torch.func.jvp(at, (start,), ({n: along[n] for n in parameters},))
+        _, exact = torch.func.jvp(at, (start,), (along,))
     expected = exact.norm(dim=-1).mean().item() / one.rate
     assert math.isclose(one.size_of(share) / share / one.rate, expected, rel_tol=3e-3)
     assert bend < 0.01
@@ -186,6 +185,15 @@ BAD = {
     ),
     "frozen": lambda: measure(
         lambda n: Sum(n).requires_grad_(False), [2, 4], optimizer="adamw", seeds=2
+    ),
+    "give depths, such as 6,12,24, or widths": lambda: measure(Sum, optimizer="adam"),
+    "give no exponent: 3 or more are needed": lambda: measure(
+        Sum, widths=[64, 128], optimizer="adam"
+    ),
+    "the widths 'a' cannot be read": lambda: measure(Sum, widths="a", optimizer="adam"),
+    "takes no width": lambda: measure(lambda depth: Sum(depth), widths=[16, 32, 64], optimizer="adam"),
+    "gives the same parameters at 16 and at 32: does it use the width": lambda: measure(
+        lambda depth, width: (Sum(depth), IDS), widths=[16, 32, 64], optimizer="adam", seeds=2
     ),
     "holds no floating-point tensor": lambda: measure(
         other(lambda model, ids: "done"), [2, 4], optimizer="sgd"

@@ -8,7 +8,7 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups
-from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import ANSWER
 from deepnet_theory.runtime import build
@@ -20,7 +20,7 @@ HIDDEN = {"query", "key", "value", "output", "fc1", "fc2"}
 OUTSIDE = {"embed.weight", "head.weight"}
 
 
-def constants(width, optimizer="adamw", base=None):
+def constants(width, optimizer, base):
     return dt.export(optimizer, 1, base=base, width=width, heads=width // 16, vocab=32)
 
 
@@ -74,23 +74,3 @@ def test_a_multiplier_of_the_head_counts_however_it_is_written():
     assert grown("adamw", bare=True)[1] >= {"head.weight"}
     written, found = grown("adamw"), grown("adamw", bare=True, hooked=within)
     assert found[1] == set() and found[0] == pytest.approx(written[0], abs=0.01)
-
-
-def built(depth, width):
-    return build(constants(width)), IDS
-
-
-@pytest.mark.parametrize(
-    ("factory", "given", "sentence"),
-    [
-        (built, {}, "give depths, such as 6,12,24, or widths"),
-        (built, {"widths": [64, 128]}, "give no exponent: 3 or more are needed"),
-        (built, {"widths": "a"}, "the widths 'a' cannot be read"),
-        (lambda depth: built(depth, 16), {"widths": [16, 32, 64]}, "takes no width"),
-        (lambda depth, width: built(depth, 16), {"widths": [16, 32, 64]},
-         "gives the same parameters at 16 and at 32: does it use the width"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_one_sentence(factory, given, sentence) -> None:
-    with pytest.raises(InputError, match=sentence):
-        measure(factory, optimizer="adam", seeds=2, **given)
