@@ -191,7 +191,7 @@ BAD = {
         Sum, widths=[64, 128], optimizer="adam"
     ),
     "the widths 'a' cannot be read": lambda: measure(Sum, widths="a", optimizer="adam"),
-    "takes no width": lambda: measure(lambda depth: Sum(depth), widths=[16, 32, 64], optimizer="adam"),
+    "takes no width": lambda: measure(lambda depth: Sum(depth), widths=[2, 4, 8], optimizer="adam"),
     "gives the same parameters at 16 and at 32: does it use the width": lambda: measure(
         lambda depth, width: (Sum(depth), IDS), widths=[16, 32, 64], optimizer="adam", seeds=2
     ),
