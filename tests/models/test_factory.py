@@ -83,41 +83,36 @@ def test_a_factory_that_travels_knows_its_code(file, monkeypatch):
     assert by_file.depends_on("step", torch.float32, unknown) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("stak", "has no 'stak'; did you mean 'stack'"),
-        ("WIDTH", "is no function but of type int"),
-        ("fails", "failed: RuntimeError: no such corpus"),
-        ("leaves", "failed: SystemExit: please set DATA"),
-        ("nothing", ": give a torch.nn.Module, or a factory"),
-        ("asks", "asks for depth, width; a factory takes the depth alone"),
-        ("Configured", "Configured is a class, and a factory takes a depth: def make(depth): "),
-        ("Sized", "is a class that asks for vocab, width; a factory takes a depth: def make"),
-        ("Chosen", "takes vocab first, and a factory takes a depth: def make(depth)"),
-        ("on_meta", "is on meta"),
-        ("quantised", "is quantised"),
-        ("odd", "takes neither token ids nor vectors of its width"),
-    ],
-)
-def test_each_failure_is_one_sentence(file, name, sentence):
+FAILS = {
+    "{file}:stak": "has no 'stak'; did you mean 'stack'",
+    "{file}:WIDTH": "is no function but of type int",
+    "{file}:fails": "failed: RuntimeError: no such corpus",
+    "{file}:leaves": "failed: SystemExit: please set DATA",
+    "{file}:nothing": ": give a torch.nn.Module, or a factory",
+    "{file}:asks": "asks for depth, width; a factory takes the depth alone",
+    "{file}:Configured": "Configured is a class, and a factory takes a depth: def make(depth): ",
+    "{file}:Sized": "is a class that asks for vocab, width; a factory takes a depth: def make",
+    "{file}:Chosen": "takes vocab first, and a factory takes a depth: def make(depth)",
+    "{file}:on_meta": "is on meta",
+    "{file}:quantised": "is quantised",
+    "{file}:odd": "takes neither token ids nor vectors of its width",
+    "{file}": "is not of the form FILE.py:FACTORY",
+    "{folder}/absent.py:stack": "there is no file",
+    "{folder}/broken.py:stack": "cannot be imported: ModuleNotFoundError",
+    "no.such.package:stack": "no.such.package cannot be imported",
+}
+
+
+@pytest.mark.parametrize("text", FAILS)
+def test_each_failure_is_one_sentence(file, text):
+    file.with_name("broken.py").write_text("import nosuchpackage\n", encoding="utf-8")
     with pytest.raises(InputError) as told:
-        load_factory(f"{file}:{name}").make()
-    assert sentence in str(told.value)
+        load_factory(text.format(file=file, folder=file.parent)).make()
+    assert FAILS[text] in str(told.value)
     assert "\n" not in str(told.value)
 
 
-def test_what_is_no_model(file):
-    broken = file.with_name("broken.py")
-    broken.write_text("import nosuchpackage\n", encoding="utf-8")
-    for text, sentence in {
-        f"{file}": "is not of the form FILE.py:FACTORY",
-        f"{file.parent}/absent.py:stack": "there is no file",
-        f"{broken}:stack": "cannot be imported: ModuleNotFoundError",
-        "no.such.package:stack": "no.such.package cannot be imported",
-    }.items():
-        with pytest.raises(InputError, match=sentence):
-            load_factory(text)
+def test_a_depth_is_a_number_that_the_factory_takes(file):
     with pytest.raises(InputError, match="takes no depth"):
         load_factory(f"{file}:fixed").make(4)
     with pytest.raises(InputError, match="depth 0 is not a whole number of layers from 1"):

@@ -153,6 +153,7 @@ ATTENTION = st.sampled_from(("attention", "attention-gated", "attention-sub-ln")
 FEED = st.sampled_from(("ffn", "ffn-swiglu", "ffn-relu2"))
 
 
+@pytest.mark.usefixtures("unmeasured")
 @settings(max_examples=1)
 @example(1, "adam", "attention", "ffn", False)  # the bias of its query
 @example(3, "sgd", "attention-gated", "ffn", True)  # and of its gate

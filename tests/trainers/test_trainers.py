@@ -142,6 +142,7 @@ def test_a_planted_error_is_seen(monkeypatch):
             assert "no pattern matches" in str(error)
 
 
+@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.filterwarnings("ignore:query:UserWarning")
 @pytest.mark.parametrize("name", ["nanoGPT", "a Llama by hand"])
 def test_the_initial_sizes_are_those_of_apply_(name, monkeypatch):
