@@ -21,7 +21,8 @@ OUTSIDE = {"embed.weight", "head.weight"}
 
 
 def constants(width, optimizer, base):
-    return dt.export(optimizer, 1, base=base, width=width, heads=width // 16, vocab=32)
+    bias = optimizer == "sgd"  # of the others these steps have one size at all widths
+    return dt.export(optimizer, 1, base=base, width=width, heads=width // 16, vocab=32, bias=bias)
 
 
 def stepped(name, model):
@@ -49,13 +50,14 @@ def grown(optimizer, base=WIDTHS[0], bare=False, hooked=None):
     m = measure(make, widths=WIDTHS, optimizer=partial(stepped, optimizer), seeds=3)
     role = {e.share: e.share.partition("branch.")[2].removesuffix(".weight") for e in m.exponents}
     off = {role[e.share] or e.share for e in m.exponents if e.verdict is Verdict.REFUTED}
-    return {role[e.share] or e.share: e.estimate for e in m.exponents}, off - {"key.bias"}
+    return {role[e.share] or e.share: e.estimate for e in m.exponents}, off
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
 def test_under_the_rule_no_share_grows_with_the_width(optimizer):
     found, off = grown(optimizer)
-    assert off == set() and abs(found[ANSWER]) < NEAR
+    assert off <= {"key.bias"}  # whose gradient is rounding
+    assert abs(found[ANSWER]) < NEAR
     if optimizer != "muon":  # whose queries and keys settle at larger widths
         assert all(abs(found[share]) < NEAR for share in HIDDEN | OUTSIDE), found
 
@@ -64,7 +66,7 @@ def test_without_the_rule_what_is_off_is_told_by_its_power():
     found, off = grown("adamw", base=None)
     wanted = dict.fromkeys(HIDDEN, 1) | {"head.weight": 1, "embed.weight": 0.5}
     assert {share: found[share] for share in wanted} == pytest.approx(wanted, abs=NEAR)
-    assert found[ANSWER] > NEAR and "fc2.bias" not in off
+    assert found[ANSWER] > NEAR and not any("norms" in share for share in off)
 
 
 def test_a_multiplier_of_the_head_counts_however_it_is_written():
