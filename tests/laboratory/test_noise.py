@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models.generated import VOCAB, Model, sentence
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from written_models import GPT, Llama
 
 import deepnet_theory as dt
@@ -91,15 +92,18 @@ def test_without_a_signal_it_is_undecided():
 
 def brute(model, ids):
     """B_noise of groups of names, by the matrix of all gradients of single windows."""
-    rows = []
-    for one in ids:
-        model.zero_grad()
-        nn.functional.cross_entropy(model(one[None])[0, :-1], one[1:]).backward()
-        rows.append({n: p.grad.flatten().double() for n, p in model.named_parameters()})
+    weights = {n: p.detach() for n, p in model.named_parameters()}
+
+    def loss(weights, one):
+        logits = torch.func.functional_call(model, weights, one[None], tie_weights=True)[0, :-1]
+        return nn.functional.cross_entropy(logits, one[1:])
+
+    with sdpa_kernel(SDPBackend.MATH):
+        rows = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, ids)
 
     def of(*words):
-        names = [n for n in rows[0] if any(word in n for word in words)]
-        g = torch.stack([torch.cat([row[n] for n in names]) for row in rows])
+        names = [n for n in rows if any(word in n for word in words)]
+        g = torch.cat([rows[n].flatten(1) for n in names], 1).double()
         noise = float(g.var(0).sum())
         return noise / (float(g.mean(0).square().sum()) - noise / len(g))
 
