@@ -54,7 +54,7 @@ BEGAN, RESERVE = time.time(), 10.0  # the start, and seconds that are kept for t
 DIVERGED = math.log(256)  # the loss that a run without a loss counts as
 ENOUGH = 5  # degrees of freedom of a scatter; with fewer the base's is taken
 PAGE = Path(__file__).parent / "results" / "certificate.md"
-FIGURE = Path(__file__).parents[1] / "docs" / "certificate.svg"
+FIGURES = Path(__file__).parents[1] / "docs"  # those of the pages in results
 STEPPED, AFTER = [tuple(a.name for a in ALL if word in a.name) for word in ("Muon", "post-LN")]
 CORNERS, BOTH, ONE, AROUND = ("wide", "deep"), ("both",), (1.0,), (0.5, 2.0)
 # arms, sizes, rates over the base's best, seeds
@@ -341,7 +341,8 @@ def main() -> None:
         made = {"form": asked.form} if asked.forecast and asked.form else None
         written, figure = page(Record(asked.page or Path("none"), made))
         if figure.panels:
-            picture = FIGURE if file == PAGE else file.with_suffix(".svg")
+            on_site = file.resolve().parent == PAGE.parent
+            picture = (FIGURES if on_site else file.parent) / f"{file.stem}.svg"
             picture.write_text(drawn(figure).svg + "\n", encoding="utf-8")
             link = os.path.relpath(picture, file.parent)
             written += f"\n![Loss against learning rate, a panel an arm, a curve a size.]({link})\n"

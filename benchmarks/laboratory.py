@@ -89,7 +89,10 @@ def plain_loop(layers: int, runs: int = SETTINGS.seeds) -> None:
 
 
 def floor(layers: int) -> None:
-    """The bare matrix products of a measurement, and drawing its weights once."""
+    """The bare matrix products of a measurement, and drawing its weights once.
+
+    The derivative of a product xW along a step has three: xW, x'W and xW'.
+    """
     k, n, d, h = 8, 32, 64, 256
     generator = torch.Generator().manual_seed(0)
     weights = [
@@ -98,7 +101,7 @@ def floor(layers: int) -> None:
     ]
     x, y = torch.ones(k, n, d), torch.ones(k, n, h)
     q, s = torch.ones(k * 4, n, d // 4), torch.ones(k * 4, n, n)
-    for repeat in range(2):  # the forward pass before the step, and the one after it
+    for repeat in range(4):  # the forward pass, and the three products of its derivative
         for q_, k_, v_, o_, a_, b_ in weights:
             for w in (q_, k_, v_, o_, a_):
                 torch.bmm(x, w)

@@ -1,8 +1,7 @@
 """The branches G(x) of a residual sublayer: attention and feed-forward.
 
 The names of the matrices are those of ``definitions/sublayers``; a weight is (out, in), the
-transpose
-of the spec's matrix, whose rows are tokens.
+transpose of the spec's matrix, whose rows are tokens.
 """
 
 from __future__ import annotations
