@@ -3,53 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from fractions import Fraction
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
-from deepnet_theory.definitions.expression import Node, OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import OPERATORS, Algebra, Functions, Node, fold
 
 
-class OnArrays(OperatorAlgebra[Any]):
+@dataclass(frozen=True, kw_only=True)
+class OnArrays(Algebra):
     """Values are numbers and arrays (…, rows, columns), each of the leading ones by itself.
 
     ``xp`` is ``numpy`` or ``torch``, ``like`` an array of the parameter's shape. ``polar`` gives
     the polar factor of such an array. A number is a parameter with all entries equal to it.
     """
 
-    def __init__(
-        self, xp: Any, like: Any, polar: Callable[[Any], Any], values: Mapping[str, Any]
-    ) -> None:
-        self.xp, self.like, self.polar, self.values = xp, like, polar, values
+    xp: Any
+    like: Any
+    polar: Callable[[Any], Any]
 
-    def number(self, value: Fraction) -> float:
-        return float(value)
-
-    def name(self, name: str) -> Any:
-        return self.values[name]
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        # a whole exponent stays whole: negative bases have such powers
-        return base ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        product = left * right
-        # a number is finite: only of two arrays can one be infinite where the other is 0
-        both = hasattr(left, "shape") and hasattr(right, "shape")
-        return self._kept_at_zero(product, left, right) if both else product
-
-    def divide(self, left: Any, right: Any) -> Any:
-        """0/0 is 0: a row without a gradient, as of a unit that no token reaches, takes no step."""
-        return self._kept_at_zero(left / right, left)
-
-    def _kept_at_zero(self, value: Any, *factors: Any) -> Any:
-        for factor in factors:
-            if hasattr(factor, "shape"):
-                value = self.xp.where(factor == 0, self.xp.zeros_like(value), value)
-        return value
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: str, *arguments: Any) -> Any:
         rows, columns = self.like.shape[-2:]
         if function in ("numel", "rows", "columns"):
             return float({"numel": rows * columns, "rows": rows, "columns": columns}[function])
@@ -79,9 +53,29 @@ class OnArrays(OperatorAlgebra[Any]):
         return self.xp.full_like(self.like, value)
 
 
+def _kept_at_zero(xp: Any, value: Any, *factors: Any) -> Any:
+    for factor in factors:
+        if hasattr(factor, "shape"):
+            value = xp.where(factor == 0, xp.zeros_like(value), value)
+    return value
+
+
+def _product(xp: Any, left: Any, right: Any) -> Any:
+    # a number is finite: only of two arrays can one be infinite where the other is 0
+    both = hasattr(left, "shape") and hasattr(right, "shape")
+    return _kept_at_zero(xp, left * right, left, right) if both else left * right
+
+
+def _quotient(xp: Any, left: Any, right: Any) -> Any:
+    """0/0 is 0: a row without a gradient, as of a unit that no token reaches, takes no step."""
+    return _kept_at_zero(xp, left / right, left)
+
+
 def on(
     xp: Any, update: Node, g: Any, theta: Any, polar: Callable[[Any], Any], **constants: Any
 ) -> Any:
     """Δθ of parameters θ (…, rows, columns) with gradients g; ``constants`` has ``eta``."""
-    algebra = OnArrays(xp, g, polar, {"g": g, "theta": theta, **constants})
+    operators: Functions = {**OPERATORS, "*": partial(_product, xp), "/": partial(_quotient, xp)}
+    values = {"g": g, "theta": theta, **constants}
+    algebra = OnArrays(values, operators=operators, xp=xp, like=g, polar=polar)
     return algebra.whole(fold(update, algebra))

@@ -17,11 +17,11 @@ import math
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any
 
 from deepnet_theory.definitions.outcome import InputError, shown
 
@@ -35,8 +35,6 @@ GREEK = dict(zip(_NAMES.split(), "αβκηρθτλσδεφγμωξ", strict=True
 RAISED = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")  # a whole exponent
 _LOWERED = {raised: digit for digit, raised in RAISED.items()}
 _TYPED = {"·": "*", "−": "-", "√": "sqrt", "^": "**"} | {s: name for name, s in GREEK.items()}
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -123,82 +121,52 @@ class Expression:
         return self.text
 
 
-class Algebra(Protocol[T]):
-    """What an interpreter gives for each kind of node."""
-
-    def number(self, value: Fraction) -> T: ...
-    def name(self, name: str) -> T: ...
-    def add(self, left: T, right: T) -> T: ...
-    def subtract(self, left: T, right: T) -> T: ...
-    def multiply(self, left: T, right: T) -> T: ...
-    def divide(self, left: T, right: T) -> T: ...
-    def power(self, base: T, exponent: Fraction) -> T: ...
-    def call(self, function: str, arguments: tuple[T, ...]) -> T: ...
+Function = Callable[..., Any]
+Functions = dict[str, Function]
+OPERATORS: Functions = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+FUNCTIONS: Functions = {"sqrt": math.sqrt, "log": math.log, "abs": abs, "max": max, "min": min}
 
 
-ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+def to_power(base: Any, exponent: Fraction) -> Any:
+    """A power of a number or an array; a whole exponent stays whole, for negative bases."""
+    return base ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
 
 
-def fold(node: Node, algebra: Algebra[T]) -> T:
-    """Interpret a tree bottom-up with ``algebra``."""
+@dataclass(frozen=True)
+class Algebra:
+    """What an interpreter makes of each kind of node; where it says nothing, what Python does.
+
+    ``names`` and ``functions`` are those of the grammar, ``operators`` its signs.
+    """
+
+    names: Mapping[str, Any]
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    operators: Mapping[str, Function] = field(default_factory=OPERATORS.copy)
+    number: Function = float
+    power: Function = to_power
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        return self.functions[function](*arguments)
+
+
+def fold(node: Node, algebra: Algebra) -> Any:
+    """Interpret a tree bottom-up with ``algebra``; ``KeyError`` for what it does not have."""
     match node:  # the most frequent first: a step is checked by some thousand of these
         case Operation(symbol, left, right):
-            method: Callable[[T, T], T] = getattr(algebra, ARITHMETIC[symbol])
-            return method(fold(left, algebra), fold(right, algebra))
+            return algebra.operators[symbol](fold(left, algebra), fold(right, algebra))
         case Name(name):
-            return algebra.name(name)
+            return algebra.names[name]
         case Number(value):
             return algebra.number(value)
         case Call(function, arguments):
-            return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
+            return algebra.call(function, *(fold(a, algebra) for a in arguments))
         case Power(base, exponent):
             return algebra.power(fold(base, algebra), exponent)
-
-
-class OperatorAlgebra(Generic[T]):
-    """An algebra whose arithmetic is that of Python's operators on the values."""
-
-    def operate(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        return function(left, right)
-
-    def add(self, left: Any, right: Any) -> Any:
-        return self.operate(operator.add, left, right)
-
-    def subtract(self, left: Any, right: Any) -> Any:
-        return self.operate(operator.sub, left, right)
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        return self.operate(operator.mul, left, right)
-
-    def divide(self, left: Any, right: Any) -> Any:
-        return self.operate(operator.truediv, left, right)
-
-
-class FloatAlgebra(OperatorAlgebra[float]):
-    """Floats, for evaluating depth expressions with the standard library alone."""
-
-    functions: ClassVar[dict[str, Callable[..., float]]] = {
-        "sqrt": math.sqrt,
-        "log": math.log,
-        "abs": abs,
-        "max": max,
-        "min": min,
-    }
-
-    def __init__(self, **values: float) -> None:
-        self.values = values
-
-    def number(self, value: Fraction) -> float:
-        return float(value)
-
-    def name(self, name: str) -> float:
-        return float(self.values[name])
-
-    def power(self, base: float, exponent: Fraction) -> float:
-        return float(pow(base, float(exponent)))
-
-    def call(self, function: str, arguments: tuple[float, ...]) -> float:
-        return float(self.functions[function](*arguments))
 
 
 def evaluate(expression: Expression, **values: float) -> float:
@@ -212,7 +180,8 @@ def evaluate(expression: Expression, **values: float) -> float:
         return InputError(f"{expression.text!r} {why} at {where}")
 
     try:
-        value: float = fold(expression.root, FloatAlgebra(**values))
+        names = {name: float(values[name]) for name in expression.names & values.keys()}
+        value = float(fold(expression.root, Algebra(names, FUNCTIONS, power=math.pow)))
     except KeyError as missing:
         raise InputError(f"{expression.text!r} needs a value for {missing.args[0]}") from None
     except (ArithmeticError, ValueError, TypeError):
@@ -328,33 +297,15 @@ def _convert(
             raise refuse("only arithmetic may occur")
 
 
-class _Exact(OperatorAlgebra[Fraction]):
-    """Exact numbers; raises ``ValueError`` for what is none."""
-
-    def number(self, value: Fraction) -> Fraction:
-        return value
-
-    def name(self, name: str) -> Fraction:
-        raise ValueError(name)
-
-    def call(self, function: str, arguments: tuple[Fraction, ...]) -> Fraction:
-        raise ValueError(function)
-
-    def power(self, base: Fraction, exponent: Fraction) -> Fraction:
-        if exponent.denominator != 1:
-            raise ValueError(f"{base}**({exponent})")
-        return Fraction(base**exponent.numerator)
-
-
 def constant(node: Node) -> Fraction | None:
     """The value of a tree of numbers alone; None where it has another or none, or is too long."""
     if _digits(node) > MAX_DIGITS:
         return None
-    try:
-        value: Fraction = fold(node, _Exact())
-    except (ValueError, ZeroDivisionError):
+    try:  # a root of a number is a float, and so is all that is made of one
+        value = fold(node, Algebra({}, number=Fraction, power=pow))
+    except (KeyError, ArithmeticError):
         return None
-    return value
+    return value if isinstance(value, Fraction) else None
 
 
 def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from deepnet_theory.definitions.discovery import builtin, choose
 from deepnet_theory.definitions.expression import (
+    Algebra,
     Call,
     Expression,
-    FloatAlgebra,
     Grammar,
     Name,
     Node,
@@ -27,18 +27,6 @@ HEAD = (
     "Start the head's bias at the log-unigram: without it some post-LN runs diverge at learning "
     "rates that work with it."
 )
-
-
-class _Summed(FloatAlgebra):
-    """The residual sum at numbers for x, α and the branch; what its norms divide by is left out."""
-
-    def __init__(self, x: float, branch: float, alpha: float) -> None:
-        super().__init__(x=x, alpha=alpha)
-        self.branch = branch
-
-    def call(self, function: str, arguments: tuple[float, ...]) -> float:
-        (argument,) = arguments
-        return self.branch if function == "branch" else argument
 
 
 def calls(node: Node, function: str) -> list[Call]:
@@ -102,9 +90,13 @@ class Placement:
 
     def coefficients(self, alpha: float) -> tuple[float, float]:
         """What x and the branch are multiplied by in the residual sum, norms left out."""
-        root, at = self.expression.root, float(alpha)
-        x, branch = (fold(root, _Summed(*one, at)) for one in ((1.0, 0.0), (0.0, 1.0)))
-        return x, branch
+
+        def total(x: float, branch: float) -> float:
+            functions = {"branch": lambda _: branch, "norm": float}
+            names = {"x": x, "alpha": float(alpha)}
+            return float(fold(self.expression.root, Algebra(names, functions)))
+
+        return total(1.0, 0.0), total(0.0, 1.0)
 
     @property
     def training_condition(self) -> str:

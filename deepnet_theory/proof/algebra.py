@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from sympy.polys.fields import FracField
 from sympy.polys.orderings import lex
 from sympy.printing.printer import Printer
 
-from deepnet_theory.definitions.expression import DEPTH, Expression, OperatorAlgebra, Power, fold
+from deepnet_theory.definitions.expression import DEPTH, Algebra, Expression, Power, fold
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 N, M = sp.symbols("N M", positive=True)
@@ -97,39 +97,26 @@ def rational(value: Fraction) -> sp.Rational:
     return sp.Rational(value.numerator, value.denominator)
 
 
-@dataclass(frozen=True)
-class _Sympy(OperatorAlgebra[sp.Expr]):
-    names: Mapping[str, sp.Expr]
-    functions: Functions
-
-    def number(self, value: Fraction) -> sp.Expr:
-        return rational(value)
-
-    def name(self, name: str) -> sp.Expr:
-        return self.names[name]
-
-    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
-        if not base.is_commutative and exponent == 2:  # of every entry
-            return self.functions["hadamard"](base, base)
-        return base ** rational(exponent)
-
-    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
-        return self.functions[function](*arguments)
-
-
 def in_sympy(
     expression: Expression, names: Mapping[str, sp.Expr], functions: Functions = FUNCTIONS
 ) -> sp.Expr:
     """A formula with its names and functions read as given, its numbers exact."""
-    return fold(expression.root, _Sympy(names, functions))
+
+    def power(base: sp.Expr, exponent: Fraction) -> sp.Expr:
+        if not base.is_commutative and exponent == 2:  # of every entry
+            return functions["hadamard"](base, base)
+        return base ** rational(exponent)
+
+    return fold(expression.root, Algebra(names, functions, number=rational, power=power))
 
 
 def rooted(text: str) -> sp.Expr:
     """A formula in the depths, its outer root as it is typed."""
-    root, algebra = DEPTH.parse(text).root, _Sympy(DEPTHS, FUNCTIONS)
-    if isinstance(root, Power):
-        return sp.Pow(fold(root.base, algebra), rational(root.exponent), evaluate=False)
-    return fold(root, algebra)
+    expression = DEPTH.parse(text)
+    if not isinstance(root := expression.root, Power):
+        return in_sympy(expression, DEPTHS)
+    base = in_sympy(replace(expression, root=root.base), DEPTHS)
+    return sp.Pow(base, rational(root.exponent), evaluate=False)
 
 
 # ---- Whether an expression is zero ----

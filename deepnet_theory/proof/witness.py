@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnet_theory.definitions.expression import Call, OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import OPERATORS, Algebra, Call, fold
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import Role, Sublayer
 from deepnet_theory.sizes.monomial import Monomial
@@ -96,28 +96,7 @@ def product(left: Any, right: Any) -> Any:
     return left @ right if np.ndim(left) == np.ndim(right) == 2 else left * right
 
 
-@dataclass(frozen=True)
-class OnMatrices(OperatorAlgebra[Any]):
-    """A formula of ``definitions`` on arrays and numbers; a vector multiplies channels."""
-
-    names: Mapping[str, Any]
-    functions: Maps
-
-    def number(self, value: Fraction) -> float:
-        return float(value)
-
-    def name(self, name: str) -> Any:
-        return self.names[name]
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        return product(left, right)
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        # a whole power of a complex entry is a product: a root of its logarithm loses what moves
-        return base ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        return self.functions[function](*arguments)
+ON_MATRICES = {**OPERATORS, "*": product}
 
 
 # ---- k of E experts beside one dense branch ----
@@ -233,15 +212,14 @@ class Witness:
 
         def branch(argument: Array) -> Array:
             names = {**parameters, "x": argument, "memory": memory}
-            value: Any = fold(self.sublayer.expression.root, OnMatrices(names, MAPS))
+            value = fold(self.sublayer.expression.root, Algebra(names, MAPS, ON_MATRICES))
             moving = several.together if moved in of_branch else several.size
             sized: Array = several.size * np.real(value) + 1j * moving * np.imag(value)
             return sized
 
-        functions: Maps = {"norm": norm, "branch": branch}
-        equation = OnMatrices({"x": x, "alpha": self.alpha}, functions)
-        placed: Any = fold(self.placement.expression.root, equation)
-        return np.asarray(placed)
+        names, functions = {"x": x, "alpha": self.alpha}, {"norm": norm, "branch": branch}
+        equation = Algebra(names, functions, ON_MATRICES)
+        return np.asarray(fold(self.placement.expression.root, equation))
 
     def inner(self, moved: str = "", radially: bool = False) -> Array:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.printing.latex import latex
 from sympy.printing.str import StrPrinter
 
-from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar, OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import DEPTH, OPERATORS, UPDATE, Algebra, Grammar, fold
 from deepnet_theory.definitions.placement import PLACEMENT
 from deepnet_theory.report.document import lettered
 
@@ -28,29 +27,23 @@ _WRITTEN = Grammar(
 )
 
 
-class _AsWritten(OperatorAlgebra[sp.Expr]):
-    """SymPy's own operators, for use without evaluation."""
+def _quotient(left: sp.Expr, right: sp.Expr) -> sp.Expr:
+    return right**-1 if left == 1 else left * right**-1
 
-    def number(self, value: Fraction) -> sp.Expr:
-        return sp.Rational(value.numerator, value.denominator)
 
-    def name(self, name: str) -> sp.Expr:
-        return sp.Symbol(name, positive=True)
-
-    def divide(self, left: sp.Expr, right: sp.Expr) -> sp.Expr:
-        return right**-1 if left == 1 else left * right**-1
-
-    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
-        return base ** self.number(exponent)
-
-    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
-        return _FUNCTIONS.get(function, sp.Function(function))(*arguments)
+_AS_WRITTEN = Algebra(
+    {name: sp.Symbol(name, positive=True) for name in _WRITTEN.symbols},
+    {name: _FUNCTIONS.get(name, sp.Function(name)) for name in _WRITTEN.functions},
+    {**OPERATORS, "/": _quotient},
+    number=sp.Rational,
+    power=pow,
+)
 
 
 def as_written(formula: str) -> sp.Expr:
     """A typed formula for printing: (2N)^(1/4) is shown so, not as a product of roots."""
     with sp.evaluate(False):
-        return fold(_WRITTEN.parse(formula).root, _AsWritten())
+        return fold(_WRITTEN.parse(formula).root, _AS_WRITTEN)
 
 
 def formula_latex(formula: sp.Expr | str) -> str:

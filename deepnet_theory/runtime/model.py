@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from deepnet_theory.definitions.constants import Constants, PartConstants, Placed
-from deepnet_theory.definitions.expression import OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import Algebra, fold
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import Norm, Role, norm
@@ -79,35 +77,15 @@ class Residual(Described):
 
         line, norms, α = LINES.get(self.placement.equation), list(self.norms), self.alpha
         if line is None:
-            names = {"x": x, "alpha": α}
-            result: Tensor = fold(self.placement.expression.root, Equation(names, norms, G))
+            left = iter(norms)
+            maps = {"branch": G, "norm": lambda of: next(left)(of)}
+            equation = Algebra({"x": x, "alpha": α}, maps)
+            result: Tensor = fold(self.placement.expression.root, equation)
             return result
         if self.on_sum:
             α = α if total is None else 1.0  # the first branch has multiplied x
             norms = norms or [nn.Identity()]  # the last one normalises the sum
         return line(x, x if total is None else total, α, norms, G)
-
-
-class Equation(OperatorAlgebra[Any]):
-    """Interprets a residual equation; its values are tensors, and the numbers they are times."""
-
-    def __init__(
-        self, names: Mapping[str, Any], norms: Iterable[nn.Module], branch: object = None
-    ) -> None:
-        self.names, self.norms, self.branch = names, iter(norms), branch
-
-    def number(self, value: Fraction) -> float:
-        return float(value)
-
-    def name(self, name: str) -> Any:
-        return self.names[name]
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        return base ** float(exponent)
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        apply: Any = next(self.norms) if function == "norm" else self.branch
-        return apply(*arguments)
 
 
 # --------------------------------------------------------------------------------------- the model

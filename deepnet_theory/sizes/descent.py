@@ -7,6 +7,7 @@ whether a term is zero or no real number, is seen on 1 × 2 matrices at entries 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnet_theory.definitions.arrays import OnArrays
-from deepnet_theory.definitions.expression import Node, fold
+from deepnet_theory.definitions.expression import OPERATORS, Functions, Node, fold
 
 Array = NDArray[np.float64]
 SIZES = (  # of two entries of g and two of θ, incommensurable and in each order
@@ -27,16 +28,11 @@ ROUNDING = 1e-12  # below this share of its terms a sum is 0
 THIRD = dict.fromkeys(("eta", "epsilon", "decay"), 1 / 3)
 
 
-class _OfEntries(OnArrays):
-    """Sums that cancel are 0, and 0/0 is no number."""
-
-    def operate(self, function: Any, left: Any, right: Any) -> Any:
-        value = function(left, right)
-        least = ROUNDING * np.maximum(np.abs(left), np.abs(right))
-        return np.where(np.abs(value) <= least, 0.0, value)
-
-    def _kept_at_zero(self, value: Any, *factors: Any) -> Any:
-        return value
+def _summed(sign: str, left: Any, right: Any) -> Any:
+    """A sum, which is 0 where it cancels; unlike in a step 0/0 stays no number here."""
+    total = OPERATORS[sign](left, right)
+    least = ROUNDING * np.maximum(np.abs(left), np.abs(right))
+    return np.where(np.abs(total) <= least, 0.0, total)
 
 
 def direction(matrix: Array) -> Array:
@@ -52,7 +48,9 @@ def sampled(update: Node, size: Sequence[float]) -> tuple[Array, Array]:
     """
     entries = SIGNS * np.array(size)
     g, theta = entries[:, None, :2], entries[:, None, 2:]
-    algebra = _OfEntries(np, g, direction, {"g": g, "theta": theta, **THIRD})
+    operators: Functions = OPERATORS | {sign: partial(_summed, sign) for sign in "+-"}
+    values = {"g": g, "theta": theta, **THIRD}
+    algebra = OnArrays(values, operators=operators, xp=np, like=g, polar=direction)
     with np.errstate(divide="raise", invalid="raise", over="ignore", under="ignore"):
         change = algebra.whole(fold(update, algebra))
     if not np.isfinite(change).all():

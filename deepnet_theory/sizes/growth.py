@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias
 
-from deepnet_theory.definitions.expression import DEPTH, INDEXED, Node, OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import DEPTH, INDEXED, Algebra, Functions, Node, fold
 from deepnet_theory.definitions.outcome import InputError, shown
 from deepnet_theory.sizes.monomial import Monomial, read
 
@@ -114,7 +114,6 @@ class Leading:
     def __abs__(self) -> Leading:
         return Leading(Fraction(0)) - self if self.coefficient < 0 else self
 
-    @property
     def place(self) -> tuple[Coefficient, ...]:
         """Sorts by the value at great depth."""
         powers, behind = self.rest or (FLAT, 0)
@@ -131,37 +130,23 @@ class Leading:
         return replace(term, rest=_next(term.rest, rest))
 
 
-class _Expanded(OperatorAlgebra[Leading]):
-    """Expands an expression; a name other than the one that grows is held fixed."""
-
-    def __init__(self, variable: str) -> None:
-        self.variable = variable
-
-    def number(self, value: Fraction) -> Leading:
-        return Leading(value)
-
-    def name(self, name: str) -> Leading:
-        return Leading.symbol() if name == self.variable else Leading(FIXED)
-
-    def power(self, base: Leading, exponent: Fraction) -> Leading:
-        return base**exponent
-
-    def call(self, function: str, arguments: tuple[Leading, ...]) -> Leading:
-        if function in ("max", "min"):
-            return (max if function == "max" else min)(arguments, key=lambda a: a.place)
-        (inner,) = arguments
-        if function == "log":
-            return inner.logarithm()
-        return abs(inner) if function == "abs" else inner ** Fraction(1, 2)
+_FUNCTIONS: Functions = {
+    "max": partial(max, key=Leading.place),
+    "min": partial(min, key=Leading.place),
+    "log": Leading.logarithm,
+    "abs": abs,
+    "sqrt": lambda term: term ** Fraction(1, 2),
+}
 
 
 def expanded(root: Node, variable: str) -> Leading:
-    """The leading term of an expression in ``variable``.
+    """The leading term of an expression in ``variable``; its other names are held fixed.
 
     Raises :class:`Hidden` where it is not known, ``ZeroDivisionError`` and ``ValueError`` where
     the expression has no real value.
     """
-    term: Leading = fold(root, _Expanded(variable))
+    names = {**dict.fromkeys(INDEXED.symbols, Leading(FIXED)), variable: Leading.symbol()}
+    term: Leading = fold(root, Algebra(names, _FUNCTIONS, number=Leading, power=pow))
     return term
 
 
@@ -198,4 +183,4 @@ def size_of(text: str, depth: str) -> Monomial | None:
         return None
     if "l" not in expression.names:
         return Monomial.of(depth) ** growth(text, depth)
-    return read(expression.root, {}).without_number
+    return read(expression.root).without_number

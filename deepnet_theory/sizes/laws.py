@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
-from deepnet_theory.definitions.expression import fold
+from deepnet_theory.definitions.expression import Algebra, fold
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import MATRICES, Norm, Role, Sublayer
@@ -52,50 +52,40 @@ class Jet:
         }
         return replace(self, moved=moved)
 
-
-class _Branch:
-    """Jets of a branch's formula; raises ``ValueError`` where it has no law."""
-
-    def __init__(self, names: Mapping[str, Jet]) -> None:
-        self.names = names
-
-    def name(self, name: str) -> Jet:
-        return self.names[name]
-
-    def number(self, value: Fraction) -> Jet:
-        return Jet(Monomial.number(abs(value)) if value else None)
-
-    def add(self, left: Jet, right: Jet) -> Jet:
+    def __add__(self, other: Jet) -> Jet:
         # unlike terms: which is the larger would have to be known, and where
-        if left.size and right.size and left.size != right.size:
-            raise ValueError(f"terms of the sizes {left.size} and {right.size}")
-        moved = {**left.moved, **right.moved}
-        if any(left.moved[n].size != right.moved[n].size for n in left.moved.keys() & right.moved):
+        if self.size and other.size and self.size != other.size:
+            raise ValueError(f"terms of the sizes {self.size} and {other.size}")
+        moved = {**self.moved, **other.moved}
+        if any(self.moved[n].size != other.moved[n].size for n in self.moved.keys() & other.moved):
             raise ValueError("a parameter that moves two terms by different sizes")
-        return Jet(left.size or right.size, moved)
+        return Jet(self.size or other.size, moved)
 
-    subtract = add
+    __sub__ = __add__
 
-    def multiply(self, left: Jet, right: Jet) -> Jet:
+    def __mul__(self, other: Jet) -> Jet:
         # a bias is the same for every token: A·(1bᵀ) is not, (1bᵀ)·B is, A·(b1ᵀ) is along columns
         moved: dict[str, Move] = {}
-        if right.size:
-            moved |= left.scaled(right.size, "rows").moved
-        if left.size:
-            moved |= right.scaled(left.size, "columns").moved
-        size = left.size * right.size if left.size and right.size else None
-        return Jet(size, moved)
+        if other.size:
+            moved |= self.scaled(other.size, "rows").moved
+        if self.size:
+            moved |= other.scaled(self.size, "columns").moved
+        return Jet(self.size * other.size if self.size and other.size else None, moved)
 
-    def divide(self, left: Jet, right: Jet) -> Jet:
+    def __truediv__(self, other: Jet) -> Jet:
         raise ValueError("a quotient")
 
-    def power(self, base: Jet, exponent: Fraction) -> Jet:
+    def __pow__(self, exponent: Fraction) -> Jet:
         """Of every entry, as a squared activation is; the constant in front is left out."""
-        if base.size is None:
+        if self.size is None:
             raise ValueError("a power of 0")
-        return replace(base.scaled(base.size ** (exponent - 1)), size=base.size**exponent)
+        return replace(self.scaled(self.size ** (exponent - 1)), size=self.size**exponent)
 
-    def call(self, function: str, arguments: tuple[Jet, ...]) -> Jet:
+
+class _Branch(Algebra):
+    """Jets of a branch's formula; raises ``ValueError`` where it has no law."""
+
+    def call(self, function: str, *arguments: Jet) -> Jet:
         first, *vectors = arguments
         match function:
             case "phi":  # positively homogeneous of degree 1
@@ -112,7 +102,11 @@ class _Branch:
                 moved = dict(first.scaled(first.size**-1).moved)
                 return Jet(ONE, moved | {name: Move(ONE) for v in vectors for name in v.moved})
             case _:  # hadamard
-                return self.multiply(*(a.scaled(ONE) for a in arguments))
+                return first.scaled(ONE) * vectors[0].scaled(ONE)
+
+
+def _constant(value: Fraction) -> Jet:
+    return Jet(Monomial.number(abs(value)) if value else None)
 
 
 @cache
@@ -125,7 +119,7 @@ def branch(sublayer: Sublayer, argument: Monomial = ONE, memory: Monomial = ONE)
     names |= {m.name: Jet(Monomial.of(m.name), {m.name: Move(ONE)}) for m in sublayer.matrices}
     names |= {v.name: Jet(None, {v.name: Move(ONE, "rows")}) for v in sublayer.vectors}
     try:
-        jet: Jet = fold(sublayer.expression.root, _Branch(names))
+        jet: Jet = fold(sublayer.expression.root, _Branch(names, number=_constant, power=pow))
     except ValueError:
         raise no_one_gain(sublayer) from None
     # of experts the formula is one: k outputs weighed by 1/k add up in independent directions, what
@@ -212,85 +206,71 @@ class Signal:
             moved={name: tuple(m * by for m in moves) for name, moves in self.moved.items()},
         )
 
-
-class _Residual:
-    def __init__(self, sublayer: Sublayer, norm: Norm | None) -> None:
-        self.sublayer, self.spec = sublayer, norm
-
-    def number(self, value: Fraction) -> Signal:
-        return Signal(number=Leading(value))
-
-    def name(self, name: str) -> Signal:
-        if name == "alpha":
-            return Signal(number=Leading.symbol())
-        return Signal(path=_NUMBER_ONE)
-
-    def add(self, left: Signal, right: Signal) -> Signal:
-        if left.number is not None and right.number is not None:
-            return Signal(number=left.number + right.number)
-        if left.number or right.number or (left.branch and right.branch):
+    def __add__(self, other: Signal) -> Signal:
+        if self.number is not None and other.number is not None:
+            return Signal(self.number + other.number)
+        if self.number or other.number or (self.branch and other.branch):
             raise ValueError("a sum of two branches, or of a number and a value")
-        path = left.path + right.path if left.path and right.path else left.path or right.path
-        moved = dict(left.moved)
-        for name, moves in right.moved.items():
+        path = self.path + other.path if self.path and other.path else self.path or other.path
+        moved = dict(self.moved)
+        for name, moves in other.moved.items():
             moved[name] = (*moved.get(name, ()), *moves)
-        units = {signal.unit for signal in (left, right) if signal.path is not None}
+        units = {signal.unit for signal in (self, other) if signal.path is not None}
         unit = units.pop() if len(units) == 1 else STREAM
-        norms = (*left.norms, *right.norms)
-        return Signal(None, path, unit, left.branch or right.branch, moved, norms)
+        norms = (*self.norms, *other.norms)
+        return Signal(None, path, unit, self.branch or other.branch, moved, norms)
 
-    def subtract(self, left: Signal, right: Signal) -> Signal:
-        return self.add(left, self.multiply(self.number(Fraction(-1)), right))
+    def __sub__(self, other: Signal) -> Signal:
+        return self + Signal(Leading(Fraction(-1))) * other
 
-    def multiply(self, left: Signal, right: Signal) -> Signal:
-        scalar, value = (left.number, right) if left.number is not None else (right.number, left)
+    def __mul__(self, other: Signal) -> Signal:
+        scalar, value = (self.number, other) if self.number is not None else (other.number, self)
         if scalar is None:
             raise ValueError("a product of two values")
         if value.number is not None:
-            return Signal(number=scalar * value.number)
+            return Signal(scalar * value.number)
         return value.times(scalar, leading(scalar) if value.branch or value.moved else ONE)
 
-    def divide(self, left: Signal, right: Signal) -> Signal:
-        return self.multiply(left, self.power(right, Fraction(-1)))
+    def __truediv__(self, other: Signal) -> Signal:
+        return self * other ** Fraction(-1)
 
-    def power(self, base: Signal, exponent: Fraction) -> Signal:
-        if base.number is None:
+    def __pow__(self, exponent: Fraction) -> Signal:
+        if self.number is None:
             raise ValueError("a power of a value")
-        return Signal(number=base.number**exponent)
+        return Signal(self.number**exponent)
 
-    def call(self, function: str, arguments: tuple[Signal, ...]) -> Signal:
-        (argument,) = arguments
-        return self.branch(argument) if function == "branch" else self.norm(argument)
 
-    def norm(self, value: Signal) -> Signal:
-        """Divides by the size; its own gain and bias move what it gives by one."""
-        size, by = value.size, value.size**-1
-        where = "output" if value.path is None else ("stream" if value.branch is None else "sum")
-        divided = Divided(where, None if value.path is None else size, value.branch)
-        moved = {name: tuple(m * by for m in moves) for name, moves in value.moved.items()}
-        if self.spec is not None:
-            for name in ("norm_gain", "norm_bias")[: 2 if self.spec.bias else 1]:
-                moved[name] = (*moved.get(name, ()), ONE)
-        return Signal(
-            path=None if value.path is None else _NUMBER_ONE,
-            unit=ONE,
-            branch=None if value.branch is None else value.branch * by,
-            moved=moved,
-            norms=(*value.norms, divided),
-        )
+def _normed(norm: Norm | None, value: Signal) -> Signal:
+    """A value divided by its size; the norm's own gain and bias move what it gives by one."""
+    size, by = value.size, value.size**-1
+    where = "output" if value.path is None else ("stream" if value.branch is None else "sum")
+    divided = Divided(where, None if value.path is None else size, value.branch)
+    moved = {name: tuple(m * by for m in moves) for name, moves in value.moved.items()}
+    if norm is not None:
+        for name in ("norm_gain", "norm_bias")[: 2 if norm.bias else 1]:
+            moved[name] = (*moved.get(name, ()), ONE)
+    return Signal(
+        path=None if value.path is None else _NUMBER_ONE,
+        unit=ONE,
+        branch=None if value.branch is None else value.branch * by,
+        moved=moved,
+        norms=(*value.norms, divided),
+    )
 
-    def branch(self, argument: Signal) -> Signal:
-        if argument.branch is not None or argument.path is None:
-            raise ValueError("a branch of a branch")
-        jet = branch(self.sublayer, argument.size, STREAM if argument.unit == STREAM else ONE)
-        if jet.size is None:
-            raise no_one_gain(self.sublayer)
-        # an entry of the argument moves the branch by its own size over the argument's
-        through = jet.size / argument.size
-        moved = {name: tuple(m * through for m in moves) for name, moves in argument.moved.items()}
-        moved |= {name: (move.size,) for name, move in jet.moved.items()}
-        norms = tuple(replace(norm, where="input") for norm in argument.norms)
-        return Signal(branch=jet.size, unit=argument.unit, moved=moved, norms=norms)
+
+def _branched(sublayer: Sublayer, argument: Signal) -> Signal:
+    """What the branch of a sublayer makes of a value."""
+    if argument.branch is not None or argument.path is None:
+        raise ValueError("a branch of a branch")
+    jet = branch(sublayer, argument.size, STREAM if argument.unit == STREAM else ONE)
+    if jet.size is None:
+        raise no_one_gain(sublayer)
+    # an entry of the argument moves the branch by its own size over the argument's
+    through = jet.size / argument.size
+    moved = {name: tuple(m * through for m in moves) for name, moves in argument.moved.items()}
+    moved |= {name: (move.size,) for name, move in jet.moved.items()}
+    norms = tuple(replace(norm, where="input") for norm in argument.norms)
+    return Signal(branch=jet.size, unit=argument.unit, moved=moved, norms=norms)
 
 
 OF_NORMS = {"norm_gain": Role.NORM_GAIN, "norm_bias": Role.NORM_BIAS}  # around the branch
@@ -364,8 +344,14 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
 
     Raises :class:`Refusal` where the equation is not an identity path plus one branch.
     """
+    equation = Algebra(
+        {"x": Signal(path=_NUMBER_ONE), "alpha": Signal(Leading.symbol())},
+        {"branch": partial(_branched, sublayer), "norm": partial(_normed, norm)},
+        number=lambda value: Signal(Leading(value)),
+        power=pow,
+    )
     try:
-        signal: Signal = fold(placement.expression.root, _Residual(sublayer, norm))
+        signal: Signal = fold(placement.expression.root, equation)
         if signal.path is None or signal.branch is None:
             raise ValueError("no path, or no branch")
         size = signal.size

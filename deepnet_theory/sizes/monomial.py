@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache
 from math import gcd, lcm
 
-from deepnet_theory.definitions.expression import DEPTH, OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import DEPTH, INDEXED, Algebra, Node, fold
 
 _ORDER = {"N": 0, "M": 1, "d": 2}  # symbols that lead where one is printed
 
@@ -164,41 +164,23 @@ def _product(powers: Mapping[str, int], sign: int) -> list[str]:
     return [str(number), *factors] if number != 1 else factors
 
 
-class _Reader(OperatorAlgebra[Monomial]):
-    """Reads a monomial from an expression; a sum or a difference is none."""
-
-    def number(self, value: Fraction) -> Monomial:
-        return Monomial.number(value)
-
-    def name(self, name: str) -> Monomial:
-        return Monomial.of(name)
-
-    def add(self, left: Monomial, right: Monomial) -> Monomial:
-        raise ValueError("a sum is no monomial")
-
-    subtract = add
-
-    def power(self, base: Monomial, exponent: Fraction) -> Monomial:
-        return base**exponent
-
-    def call(self, function: str, arguments: tuple[Monomial, ...]) -> Monomial:
-        if function == "sqrt":
-            return arguments[0] ** Fraction(1, 2)
-        if function == "abs":
-            return arguments[0]
-        raise ValueError(f"{function} of a monomial is none")
+_FUNCTIONS = {"sqrt": lambda size: size ** Fraction(1, 2), "abs": lambda size: size}
+_SYMBOLS = {symbol: Monomial.of(symbol) for symbol in INDEXED.symbols}
 
 
 @cache
 def parse(text: str) -> Monomial:
     """The monomial that a depth expression writes; raises ``ValueError`` where it is none."""
-    return read(DEPTH.parse(text).root, {})
+    return read(DEPTH.parse(text).root)
 
 
-def read(root: object, names: Mapping[str, Monomial]) -> Monomial:
-    """The monomial of a parsed expression with values in place of its names."""
-    result: Monomial = fold(root, _Reader())  # type: ignore[arg-type]
-    return result.put(names)
+def read(root: Node, names: Mapping[str, Monomial] = _SYMBOLS) -> Monomial:
+    """The monomial of a parsed expression; raises ``ValueError`` where it is none, as of a sum."""
+    try:
+        size: Monomial = fold(root, Algebra(names, _FUNCTIONS, number=Monomial.number, power=pow))
+    except (TypeError, KeyError):
+        raise ValueError("a sum, a difference or a function is no monomial") from None
+    return size
 
 
 @dataclass(frozen=True)

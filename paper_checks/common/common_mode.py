@@ -1,5 +1,4 @@
 import math
-from fractions import Fraction
 
 from deepnet_theory.definitions.constants import (
     Architecture,
@@ -7,7 +6,7 @@ from deepnet_theory.definitions.constants import (
     PartConstants,
     SublayerConstants,
 )
-from deepnet_theory.definitions.expression import OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import Algebra, fold
 from deepnet_theory.definitions.placement import Placement, placements
 from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, judge, numeric, sp, torch
 from paper_checks.shared.record import PROVED, SUPPORTED
@@ -29,41 +28,22 @@ CLAIM = Claim(
 )
 
 
-class Equation(OperatorAlgebra[complex]):
-    """A residual equation at numbers, its branch the same for every token.
-
-    The real part of a value is common to all tokens, the imaginary part is a token's own.
-    """
-
-    def __init__(self, x: complex, alpha: float, branch: complex) -> None:
-        self.names, self.moved = {"x": x, "alpha": alpha}, branch
-
-    def number(self, value: Fraction) -> complex:
-        return float(value)
-
-    def name(self, name: str) -> complex:
-        return self.names[name]
-
-    def power(self, base: complex, exponent: Fraction) -> complex:
-        return base ** float(exponent)
-
-    def call(self, function: str, arguments: tuple[complex, ...]) -> complex:
-        (of,) = arguments
-        if function == "branch" or of is self.moved:  # its weight is that behind its own norm
-            return self.moved
-        return of / abs(of)
-
-
 def own_part(placement: Placement, sublayers: int, weight: float, alpha: float = 1.0) -> float:
     """The share of an output of size 1 that is a token's own, R = ``weight`` in all.
 
-    R counts branches behind their own norm where they have one, which bounds it by S/α.
+    R counts branches behind their own norm where they have one, which bounds it by S/α. The real
+    part of a value is common to all tokens, the imaginary part is a token's own.
     """
     multiplied, of_branch = placement.coefficients(alpha)
     branch = complex(weight / sublayers * multiplied / of_branch)
+
+    def norm(of: complex) -> complex:
+        return of if of is branch else of / abs(of)  # its weight is that behind its own norm
+
     x = 1j
     for _ in range(sublayers):
-        x = fold(placement.expression.root, Equation(x, alpha, branch))
+        equation = Algebra({"x": x, "alpha": alpha}, {"branch": lambda _: branch, "norm": norm})
+        x = fold(placement.expression.root, equation)
     return abs(x.imag) / abs(x)
 
 

@@ -3,13 +3,12 @@
 import math
 import re
 from fractions import Fraction
-from typing import ClassVar
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from deepnet_theory.definitions.expression import DEPTH, UPDATE, FloatAlgebra, evaluate, fold
+from deepnet_theory.definitions.expression import DEPTH, FUNCTIONS, UPDATE, Algebra, evaluate, fold
 from deepnet_theory.definitions.optimizer import custom_optimizer, sign
 from deepnet_theory.definitions.optimizer import text as written
 from deepnet_theory.definitions.outcome import InputError
@@ -127,8 +126,9 @@ def test_a_root_or_logarithm_of_what_may_be_negative_is_refused_and_no_other(upd
         custom_optimizer(update)
 
 
-class _Signed(FloatAlgebra):
-    functions: ClassVar = {**FloatAlgebra.functions, "sign": lambda x: (x > 0) - (x < 0)}
+def _at(root, **names):
+    functions = {**FUNCTIONS, "sign": lambda x: float((x > 0) - (x < 0))}
+    return fold(root, Algebra(names, functions))
 
 
 def _grow(inner):
@@ -145,7 +145,7 @@ def test_what_is_said_never_to_be_negative_is_not(term, g, theta):
     root = UPDATE.parse(term).root
     assume(sign(root).never_negative)
     try:
-        value = fold(root, _Signed(eta=0.6, g=g, theta=theta))
+        value = _at(root, eta=0.6, g=g, theta=theta)
     except ArithmeticError:
         assume(False)
     assert math.isnan(value) or value >= -1e-9 * (1 + abs(value))
@@ -157,7 +157,7 @@ def test_a_term_reads_back_as_it_is_written(term):
     assert UPDATE.parse(term).names <= {"eta", "g", "theta"}
     again = UPDATE.parse(written(root)).root
     try:
-        first, second = (fold(r, _Signed(eta=0.6, g=-1.3, theta=0.7)) for r in (root, again))
+        first, second = (_at(r, eta=0.6, g=-1.3, theta=0.7) for r in (root, again))
     except ArithmeticError:
         assume(False)
     assert first == pytest.approx(second, rel=1e-9, nan_ok=True)
