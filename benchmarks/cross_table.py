@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 from arguments import depths, output, whole
 
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.settings import Settings, parse_depths
 from deepnet_theory.laboratory.verify import verify
@@ -73,8 +73,8 @@ def main() -> None:
             print(under, name, cells[-1], f"{time.perf_counter() - start:.0f} s", flush=True)
         alike = [
             o.name
-            for o in optimizers().values()
-            if o.update == optimizers()[under].update and o.name != under
+            for o in OPTIMIZERS.values()
+            if o.update == OPTIMIZERS[under].update and o.name != under
         ]
         label = under + (f" (as {', '.join(alike)})" if alike else "")
         lines.append(f"| {label} | " + " | ".join(cells) + " |")

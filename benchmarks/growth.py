@@ -63,7 +63,7 @@ def derivation(kinds: int) -> dict[str, float]:
     from deepnet_theory.cli.deriving import derive
     from deepnet_theory.definitions import sublayer as room
 
-    known = room.sublayers()
+    room.SUBLAYERS = known = dict(room.SUBLAYERS)
     names = ["attention", "ffn", "ffn-swiglu"][:kinds]
     for i in range(kinds - len(names)):  # planted: other kinds with the matrices of these
         names.append(f"{names[i % 3]}-{i}")

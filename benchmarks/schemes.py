@@ -20,7 +20,7 @@ from pathlib import Path
 from deepnet_theory.cli.experiments import verify
 from deepnet_theory.definitions.measurement import Exponent, Result
 from deepnet_theory.definitions.outcome import Refusal, Verdict
-from deepnet_theory.definitions.scheme import measurable, scheme, schemes
+from deepnet_theory.definitions.scheme import SCHEMES, measurable, scheme
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from paper_checks.shared.measured import Found, Slope, recorded, write
@@ -101,7 +101,7 @@ def page(found: Found) -> str:
     """The whole page."""
     rows = [row(name, own) for name, own in found.items()]
     reasons = [line for name, own in found.items() for line in why(name, own)]
-    lacking = [f"- {name}: {refusal}" for name in schemes() if (refusal := _refused(name))]
+    lacking = [f"- {name}: {refusal}" for name in SCHEMES if (refusal := _refused(name))]
     parts = (rows, ["", "## Not SUPPORTED", ""], reasons, ["", "## Not measured", ""], lacking)
     return HEAD + "\n".join(line for part in parts for line in part) + "\n"
 
@@ -122,9 +122,9 @@ def main() -> None:
     parser.add_argument("-o", default=str(Path(__file__).parent / "results" / "schemes.md"))
     given = parser.parse_args()
     path, known = Path(given.o), recorded() if given.names else {}
-    wanted = [one.name for one in given.names] or list(schemes())
+    wanted = [one.name for one in given.names] or list(SCHEMES)
     found: dict[str, Mapping[str, Sequence[Slope]]] = {}
-    for name in schemes():
+    for name in SCHEMES:
         if name in wanted and _refused(name) is None:
             found[name] = measured(name)
             print(row(name, found[name]), flush=True)

@@ -47,21 +47,21 @@ def selections() -> list[dict[str, str]]:
 
 
 def _combinations() -> Iterator[dict[str, str]]:
-    from deepnet_theory.definitions.optimizer import optimizers
-    from deepnet_theory.definitions.placement import placements
-    from deepnet_theory.definitions.rule import closures
+    from deepnet_theory.definitions.optimizer import OPTIMIZERS
+    from deepnet_theory.definitions.placement import PLACEMENTS
+    from deepnet_theory.definitions.rule import CLOSURES
     from deepnet_theory.definitions.selection import METHODS, STACKS
     from deepnet_theory.sizes.update import law as degrees
 
     classes: dict[Any, str] = {}
-    for optimizer in optimizers().values():
+    for optimizer in OPTIMIZERS.values():
         found = degrees(optimizer)
         classes.setdefault((found.p, found.q), optimizer.name)
-    for method, stack, placement in itertools.product(METHODS, STACKS, placements()):
+    for method, stack, placement in itertools.product(METHODS, STACKS, PLACEMENTS):
         select = {"method": method, "stack": stack, "placement": placement}
-        for name in optimizers():
+        for name in OPTIMIZERS:
             yield {**select, "optimizer": name}
-        for name, closure in itertools.product(classes.values(), closures()):
+        for name, closure in itertools.product(classes.values(), CLOSURES):
             yield {**select, "optimizer": name, "closure": closure}
 
 
@@ -94,10 +94,10 @@ def _all() -> list[tuple[float, dict[str, str]]]:
 
 def _cross_table() -> tuple[int, float]:
     start = time.process_time()
-    from deepnet_theory.definitions.optimizer import optimizers
+    from deepnet_theory.definitions.optimizer import OPTIMIZERS
     from deepnet_theory.sizes.exponents import cross_table
 
-    return len(cross_table(optimizers())), time.process_time() - start
+    return len(cross_table(OPTIMIZERS)), time.process_time() - start
 
 
 def _growth() -> list[tuple[int, int, float]]:

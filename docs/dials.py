@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from deepnet_theory.definitions.optimizer import optimizer, optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, optimizer
 from deepnet_theory.definitions.selection import GRADIENT_NOISE, SHAPES, Selection
 from deepnet_theory.sizes.batch import POWERS
 from deepnet_theory.sizes.monomial import ONE, Monomial
@@ -292,7 +292,7 @@ def larger() -> Iterator[str]:
 def table(noise: str) -> Iterator[str]:
     """Optimizers of the same powers in one row."""
     alike: dict[tuple[str, ...], list[str]] = {}
-    for name in optimizers():
+    for name in OPTIMIZERS:
         selection = Selection(optimizer=name, placement="pre-ln")
         row = role_table(selection, "batch", gradient_noise=noise).row("fc1")
         sizes = tuple(getattr(row, power) for power, _ in zip(POWERS, NAMES, strict=True))

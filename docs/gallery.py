@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.scheme import Scheme, schemes
+from deepnet_theory.definitions.scheme import SCHEMES, Scheme
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.tables import scheme as document
 from deepnet_theory.sizes.exponents import judge
@@ -28,13 +28,13 @@ def pages() -> dict[str, str]:
     told = (ROOT / MEASURED).read_text(encoding="utf-8")
     return {
         f"{FOLDER}/{name}.md": "\n".join(_page(scheme, told)) + "\n"
-        for name, scheme in schemes().items()
+        for name, scheme in SCHEMES.items()
     }
 
 
 def linked(page: str) -> str:
     """The page of all schemes, whose names lead to their own pages."""
-    names = "|".join(sorted(map(re.escape, schemes()), key=len, reverse=True))
+    names = "|".join(sorted(map(re.escape, SCHEMES), key=len, reverse=True))
     page = re.sub(rf"^\| ({names})(?=[ ,])", rf"| [\1]({FOLDER}/\1.md)", page, flags=re.M)
     return re.sub(rf"^- \*\*({names})\*\*", rf"- [**\1**]({FOLDER}/\1.md)", page, flags=re.M)
 

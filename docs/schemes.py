@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import Refusal, Verdict
-from deepnet_theory.definitions.scheme import schemes
+from deepnet_theory.definitions.scheme import SCHEMES
 from deepnet_theory.report.tables import power
 from deepnet_theory.sizes.exponents import Judgement, judge
 from deepnet_theory.sizes.layers import STEPPED, Layers
@@ -51,7 +51,7 @@ rows, each for its own output.
 def page() -> str:
     """The whole page."""
     judged, refused = [], []
-    for scheme in schemes().values():
+    for scheme in SCHEMES.values():
         try:
             judged.append(judge(scheme))
         except Refusal as refusal:

@@ -27,10 +27,10 @@ import faults
 import gallery
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.optimizer import optimizer, optimizers
-from deepnet_theory.definitions.placement import placement, placements
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, optimizer
+from deepnet_theory.definitions.placement import PLACEMENTS, placement
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import norms
+from deepnet_theory.definitions.sublayer import NORMS
 from deepnet_theory.report.document import GREEK
 from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.sizes.answer import Answer, in_depth
@@ -44,7 +44,6 @@ ELSEWHERE = (
     ("notebooks/*.ipynb", "notebooks"),
 )
 # what the form offers
-OPTIMIZERS = optimizers()
 LAYERS = ("attention,ffn", "attention,ffn:swiglu")
 MATRICES = ("embedding", "query", "key", "value", "output", "fc1", "fc2", "gate", "head")
 SUMMARISED = {"placement": placement, "optimizer": optimizer}
@@ -96,7 +95,7 @@ def rules() -> list[dict[str, Any]]:
 
 def _rules() -> Iterator[dict[str, Any]]:
     named = ("placement", "norm", "layer", "optimizer")
-    for values in product(placements(), norms(), LAYERS, OPTIMIZERS):
+    for values in product(PLACEMENTS, NORMS, LAYERS, OPTIMIZERS):
         select = dict(zip(named, values, strict=True))
         answer = Answer(Selection(**select))
         words = {n: of(select[n]).summary for n, of in SUMMARISED.items()}

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.sizes.width import RoleTable, role_table
@@ -66,7 +66,7 @@ give 1. The smaller rate makes the embedding learn more slowly at larger widths.
 def page() -> str:
     """The whole page."""
     tables = {
-        alignment: {name: _table(name, alignment) for name in optimizers()}
+        alignment: {name: _table(name, alignment) for name in OPTIMIZERS}
         for alignment in ALIGNMENTS
     }
     lamb = {a: tables[a]["lamb"].row("query").rate for a in ALIGNMENTS}  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ from deepnet_theory.definitions.constants import (
     PartConstants,
     SublayerConstants,
 )
-from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.placement import PLACEMENTS
 from deepnet_theory.definitions.selection import stack as the_stack
 
 
@@ -24,7 +24,7 @@ def make_constants(
     multipliers=None,
     **architecture,
 ):
-    own = placements().get(placement)
+    own = PLACEMENTS.get(placement)
     alpha = alpha if own is None or "alpha" in own.expression.names else 1.0
     kinds = {"attention": attention, "ffn": ffn}
     parts = [

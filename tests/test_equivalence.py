@@ -8,14 +8,14 @@ from torch.nn import functional
 
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import MissingExtraError
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.models.step import library_optimizer
 from deepnet_theory.runtime import build, described, linear
 from deepnet_theory.sizes.update import powers
 
-LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
+LIBRARIES = {name: o for name, o in OPTIMIZERS.items() if o.reference is not None}
 ROUNDING = 1e-11
 STEPS = 5
 
@@ -25,7 +25,7 @@ def real(name):
     if name == "muon":
         return torch.optim.Muon
     try:
-        return library_optimizer(optimizers()[name].reference)
+        return library_optimizer(OPTIMIZERS[name].reference)
     except MissingExtraError as missing:
         pytest.skip(str(missing))
 
@@ -52,7 +52,7 @@ def trained(make, scales, group):
 
 def settings(name, wrong=()):
     """lr, eps and weight decay of W', with the power of c that is planted wrong."""
-    of = {**powers(optimizers()[name])}
+    of = {**powers(OPTIMIZERS[name])}
     for knob in wrong:
         of[knob] += 1 if knob == "eta" else -1
     base = {"lr": ("eta", 0.02), "weight_decay": ("decay", 0.3)}
@@ -73,7 +73,7 @@ def test_the_whole_trajectory_is_left_alone(name):
     """With ε and a weight decay that matter; torch's Muon rounds to bfloat16: powers of two."""
     scales = (4.0, 0.25) if name == "muon" else (3.0, 0.7)
     assert distance(name, scales) < ROUNDING
-    for knob in ("eta", *(k for k in ("epsilon", "decay") if k in powers(optimizers()[name]))):
+    for knob in ("eta", *(k for k in ("epsilon", "decay") if k in powers(OPTIMIZERS[name]))):
         if (name, knob) != ("lamb", "epsilon"):
             assert distance(name, scales, (knob,)) > 1e-3, knob
 

@@ -15,8 +15,8 @@ from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.record import LARGEST, Option
+from deepnet_theory.definitions.scheme import SCHEMES
 from deepnet_theory.definitions.scheme import scheme as scheme_named
-from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.report.tables import grown, standing
 from deepnet_theory.sizes import wanted as rules_of
@@ -102,7 +102,7 @@ def audit(
     if noise or batch is not None:
         result = replace(result, noise=tuple(_noise(whole, batch, under)))
     of = under or (asked.optimizer if asked else None)
-    follows = schemes().get(result.follows or "")
+    follows = SCHEMES.get(result.follows or "")
     if follows and of is not None:  # to follow one is not to be balanced
         parts = judge_scheme(follows, optimizer_named(of)).parts
         remark = f"under {of}: {standing(parts).removesuffix('.')}"

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from deepnet_theory.cli.claims import runner
-from deepnet_theory.definitions.assumption import assumptions
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.assumption import ASSUMPTIONS
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import unknown
-from deepnet_theory.definitions.placement import placements
-from deepnet_theory.definitions.rule import closures
-from deepnet_theory.definitions.scheme import schemes
-from deepnet_theory.definitions.sublayer import norms, sublayers
+from deepnet_theory.definitions.placement import PLACEMENTS
+from deepnet_theory.definitions.rule import CLOSURES
+from deepnet_theory.definitions.scheme import SCHEMES
+from deepnet_theory.definitions.sublayer import NORMS, SUBLAYERS
 from deepnet_theory.report.text import INDENT, folded
 
 Row = dict[str, Any]
@@ -23,15 +23,15 @@ METHODS = {
     "lemma": "bounds on the model update, telescoped over the sublayers (DeepNet, layer cake)",
 }
 # What a list shows of the values of a folder, in order.
-FOLDERS: dict[str, tuple[Callable[[], Mapping[str, Any]], str]] = {
-    "optimizers": (optimizers, "name update summary mind source"),
-    "placements": (placements, "name equation summary source"),
-    "norms": (norms, "name summary source"),
-    "sublayers": (sublayers, "name branch scaled summary source"),
-    "closures": (closures, "name condition summary source"),
-    "assumptions": (assumptions, "name statement measurement source"),
-    "claims": (lambda: runner().claims(), "name statement recorded source"),
-    "schemes": (schemes, "name equation optimizer summary mind source"),
+FOLDERS: dict[str, tuple[Mapping[str, Any], str]] = {
+    "optimizers": (OPTIMIZERS, "name update summary mind source"),
+    "placements": (PLACEMENTS, "name equation summary source"),
+    "norms": (NORMS, "name summary source"),
+    "sublayers": (SUBLAYERS, "name branch scaled summary source"),
+    "closures": (CLOSURES, "name condition summary source"),
+    "assumptions": (ASSUMPTIONS, "name statement measurement source"),
+    "claims": ({}, "name statement recorded source"),  # those of the checkout, if there is one
+    "schemes": (SCHEMES, "name equation optimizer summary mind source"),
 }
 COMPUTED: dict[str, Callable[[Any], Any]] = {  # in place of an attribute of that name
     "scaled": lambda s: [m.name for m in s.scaled],
@@ -53,7 +53,7 @@ def listing(what: str) -> list[Row]:
     values, keys = FOLDERS[what]
     return [
         {k: COMPUTED[k](one) if k in COMPUTED else getattr(one, k) for k in keys.split()}
-        for one in values().values()
+        for one in (values or runner().claims()).values()
     ]
 
 

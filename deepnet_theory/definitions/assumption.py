@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from deepnet_theory.definitions.discovery import choose, declared
 
@@ -23,15 +22,6 @@ class Assumption:
     slope_at_most: float | None = None
     at_least: float | None = None
     source: str = ""
-
-
-@cache
-def assumptions() -> dict[str, Assumption]:
-    return declared(globals(), Assumption)
-
-
-def assumption(name: str) -> Assumption:
-    return choose("assumption", name, assumptions())
 
 
 ALIGNED_UPDATES = Assumption(
@@ -154,3 +144,9 @@ UNIT_BRANCH = Assumption(
     measurement="branch_input_response",
     source="Su, §Feed-forward gradient",
 )
+
+ASSUMPTIONS = declared(globals(), Assumption)
+
+
+def assumption(name: str) -> Assumption:
+    return choose("assumption", name, ASSUMPTIONS)

@@ -33,7 +33,7 @@ from deepnet_theory.definitions.record import (
 )
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, number, numbers
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection, described_layer, stack
-from deepnet_theory.definitions.sublayer import MATRICES, Matrix, Role, norm, sublayer, sublayers
+from deepnet_theory.definitions.sublayer import MATRICES, SUBLAYERS, Matrix, Role, norm, sublayer
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.rule import Rule
@@ -477,7 +477,7 @@ def _check(c: Constants) -> None:
 def _check_sublayer(c: Constants, part: PartConstants, s: SublayerConstants) -> None:
     spec = sublayer(s.kind)
     if spec.name != s.kind:
-        raise unknown("sublayer", s.kind, sublayers())
+        raise unknown("sublayer", s.kind, SUBLAYERS)
     where, matrices = c.the_placement, [m.name for m in spec.matrices]
     _need(
         part is not c.parts[0] or not spec.reads_memory,

@@ -10,7 +10,6 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -22,6 +21,7 @@ T = TypeVar("T")
 FOLDERS = ("optimizers", "placements", "sublayers", "schemes")
 MODULES = {"norms": "sublayer", "closures": "rule"}
 KINDS = (*FOLDERS, *MODULES)
+HERE = Path(__file__).parent
 
 
 class Folder(Mapping[str, T]):
@@ -97,17 +97,12 @@ def load_value(path: Path, kind: type[T]) -> T:
     return values[0]
 
 
-@cache
-def builtin(folder: str, kind: type[T]) -> Mapping[str, T]:
-    """The values that the package itself ships in ``definitions/<folder>``."""
-    return Folder(Path(__file__).parent / folder, kind)
-
-
 def names(kind: str) -> list[str]:
     """The names of one of ``KINDS``; those of a folder without loading its values."""
     if kind in MODULES:
-        return sorted(getattr(import_module(f"deepnet_theory.definitions.{MODULES[kind]}"), kind)())
-    return sorted(builtin(kind, object))
+        module = import_module(f"deepnet_theory.definitions.{MODULES[kind]}")
+        return sorted(getattr(module, kind.upper()))
+    return sorted(Folder(HERE / kind, object))
 
 
 def choose(what: str, name: str, values: Mapping[str, T]) -> T:

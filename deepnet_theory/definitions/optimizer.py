@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from deepnet_theory.definitions.discovery import builtin, choose
+from deepnet_theory.definitions.discovery import HERE, Folder, choose
 from deepnet_theory.definitions.expression import (
     KEPT,
     PRACTICE,
@@ -118,12 +118,11 @@ class Optimizer:
         return Expression(f"{self.update} - eta*decay*theta", update, PRACTICE)
 
 
-def optimizers() -> Mapping[str, Optimizer]:
-    return builtin("optimizers", Optimizer)
+OPTIMIZERS: Mapping[str, Optimizer] = Folder(HERE / "optimizers", Optimizer)
 
 
 def optimizer(name: str) -> Optimizer:
-    return choose("optimizer", name, optimizers())
+    return choose("optimizer", name, OPTIMIZERS)
 
 
 def custom_optimizer(update: str) -> Optimizer:

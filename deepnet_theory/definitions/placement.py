@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from deepnet_theory.definitions.discovery import builtin, choose
+from deepnet_theory.definitions.discovery import HERE, Folder, choose
 from deepnet_theory.definitions.expression import (
     Algebra,
     Call,
@@ -113,9 +113,8 @@ class Placement:
         return any(Name("alpha") in parts(node) for node in inner)
 
 
-def placements() -> Mapping[str, Placement]:
-    return builtin("placements", Placement)
+PLACEMENTS: Mapping[str, Placement] = Folder(HERE / "placements", Placement)
 
 
 def placement(name: str) -> Placement:
-    return choose("placement", name, placements())
+    return choose("placement", name, PLACEMENTS)

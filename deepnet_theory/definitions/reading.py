@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.placement import PLACEMENTS
 from deepnet_theory.definitions.selection import PLAIN_LAYER, described_layer
 
 UNKNOWN = "unknown"
@@ -287,7 +287,7 @@ class Reading:
         """The placement whose norms are the model's in every sublayer, with an α or without one."""
         around = {s.around for s in self.sublayers}
         on = {s.alpha_on for s in self.sublayers}
-        fitting = [p for p in placements().values() if {p.norms} == around]
+        fitting = [p for p in PLACEMENTS.values() if {p.norms} == around]
         fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != ("branch" in on))
         return fitting[0].name if fitting else None
 

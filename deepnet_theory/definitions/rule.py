@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Annotated, TypeVar
 
 from deepnet_theory.definitions.discovery import choose, declared
@@ -279,15 +279,6 @@ class Closure:
         _ = self.expressions
 
 
-@cache
-def closures() -> dict[str, Closure]:
-    return declared(globals(), Closure)
-
-
-def closure(name: str) -> Closure:
-    return choose("closure", name, closures())
-
-
 COMPLETE = Closure(
     name="complete",
     conditions=(("rho", "1"),),
@@ -331,3 +322,9 @@ UNIT_RESIDUAL = Closure(
     summary="no residual multiplier",
     source="Su, §First conclusions, first alternative; §Multiple optimizers, LAMB",
 )
+
+CLOSURES = declared(globals(), Closure)
+
+
+def closure(name: str) -> Closure:
+    return choose("closure", name, CLOSURES)

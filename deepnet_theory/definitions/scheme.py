@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from deepnet_theory.definitions.constants import Placed, SublayerConstants
-from deepnet_theory.definitions.discovery import builtin, choose
+from deepnet_theory.definitions.discovery import HERE, Folder, choose
 from deepnet_theory.definitions.expression import DEPTH, INDEXED, Grammar, evaluate
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import PLACEMENTS, Placement
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.rule import RuleEntry as RuleEntry
 from deepnet_theory.definitions.selection import Selection, stack
@@ -61,7 +61,7 @@ class Scheme(Placement):
     @property
     def named_placement(self) -> str | None:
         """The name of the placement with the scheme's equation, None where it has none."""
-        by_equation = {(p.equation, p.final_norm): name for name, p in placements().items()}
+        by_equation = {(p.equation, p.final_norm): name for name, p in PLACEMENTS.items()}
         return by_equation.get((self.equation, self.final_norm))
 
     @property
@@ -124,12 +124,11 @@ def _value(text: str, **where: float) -> float:
     return evaluate(INDEXED.parse(text), **where)
 
 
-def schemes() -> Mapping[str, Scheme]:
-    return builtin("schemes", Scheme)
+SCHEMES: Mapping[str, Scheme] = Folder(HERE / "schemes", Scheme)
 
 
 def scheme(name: str) -> Scheme:
-    return choose("scheme", name, schemes())
+    return choose("scheme", name, SCHEMES)
 
 
 def not_exportable(given: Scheme) -> str:

@@ -17,7 +17,7 @@ from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, op
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.placement import Placement, placement
 from deepnet_theory.definitions.record import Option, require, require_valid
-from deepnet_theory.definitions.rule import PUBLISHED, Closure, closures
+from deepnet_theory.definitions.rule import CLOSURES, PUBLISHED, Closure
 from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 
 METHODS = ("probe", "lemma")
@@ -116,7 +116,7 @@ class Selection:
     @cached_property
     def the_closure(self) -> Closure | None:
         """The closure that is named; None for the recommended one, and for the source's."""
-        known = {**closures(), PUBLISHED: None}
+        known = {**CLOSURES, PUBLISHED: None}
         return None if self.closure is None else choose("closure", self.closure, known)
 
     def has_one_alpha(self, part: Part) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 
-from deepnet_theory.definitions.discovery import builtin, choose, declared
+from deepnet_theory.definitions.discovery import HERE, Folder, choose, declared
 from deepnet_theory.definitions.expression import (
     Call,
     Expression,
@@ -235,8 +235,7 @@ def role_name(parameter: str) -> str:
     return f"{name}-{kind}" if kind else name
 
 
-def sublayers() -> Mapping[str, Sublayer]:
-    return builtin("sublayers", Sublayer)
+SUBLAYERS: Mapping[str, Sublayer] = Folder(HERE / "sublayers", Sublayer)
 
 
 _EXPERTS = re.compile(r"(.+)@([1-9]\d{0,5})/([1-9]\d{0,5})")
@@ -249,8 +248,8 @@ def sublayer(name: str) -> Sublayer:
     """
     name = name.strip().replace(":", "-")
     if not (routed := _EXPERTS.fullmatch(name)):
-        return choose("sublayer", name, sublayers())
-    one = choose("sublayer", routed[1], sublayers())
+        return choose("sublayer", name, SUBLAYERS)
+    one = choose("sublayer", routed[1], SUBLAYERS)
     chosen, experts = int(routed[2]), int(routed[3])
     if one.unscaled or not 1 <= chosen <= experts or experts < 2:
         raise InputError(
@@ -298,15 +297,12 @@ class Norm:
     source: str = ""
 
 
-@cache
-def norms() -> dict[str, Norm]:
-    return declared(globals(), Norm)
-
-
-def norm(name: str) -> Norm:
-    return choose("norm", name, norms())
-
-
 LAYER = Norm(name="layer", centred=True, bias=True, summary="LayerNorm")
 
 RMS = Norm(name="rms", centred=False, bias=False, summary="RMSNorm")
+
+NORMS = declared(globals(), Norm)
+
+
+def norm(name: str) -> Norm:
+    return choose("norm", name, NORMS)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.definitions.optimizer import Optimizer, optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, Optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models.step import library_optimizer, of_one_seed, update
 
@@ -80,7 +80,7 @@ class Expressed(torch.optim.Optimizer):
     @property
     def _momentum(self) -> float:
         if self.update.momentum is None:
-            several = (name for name, o in optimizers().items() if o.reference or o.momentum)
+            several = (name for name, o in OPTIMIZERS.items() if o.reference or o.momentum)
             raise Refusal(
                 f"{self.update.name!r} is known here by its first step alone; many steps can be "
                 f"taken with: {', '.join(several)}"

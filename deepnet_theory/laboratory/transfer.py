@@ -26,7 +26,7 @@ from deepnet_theory.definitions.measurement import (
     Run,
     sized,
 )
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, Option
 from deepnet_theory.laboratory.measuring import (
@@ -241,7 +241,7 @@ def train(
             f"the constants have a vocabulary of {a.vocab}; "
             f"text is trained on by bytes and needs at least {BYTES}"
         )
-    known = optimizers()
+    known = OPTIMIZERS
     if constants.optimizer not in known:
         update = f" ({shown(constants.update)})" if constants.update else ""
         raise Refusal(

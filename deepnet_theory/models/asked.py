@@ -9,7 +9,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, FoundSublayer, Reading
 from deepnet_theory.definitions.rule import ParameterConstants
@@ -113,9 +113,9 @@ def asked(d: Description, c: Constants) -> ParameterConstants:
     outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
     part = outside.get(d.part or "", d.part or "")
     row = c.parameter(part, d.sublayer, "token_embedding" if d.name == TIED else d.name, d.role)
-    if d.times in (0, 1) or c.optimizer not in optimizers():
+    if d.times in (0, 1) or c.optimizer not in OPTIMIZERS:
         return row
-    powers = stepping(optimizers()[c.optimizer]).items()
+    powers = stepping(OPTIMIZERS[c.optimizer]).items()
     return replace(row, **{k: getattr(row, k) * math.pow(d.times, by) for k, by in powers})
 
 

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Finding, PlannedChange
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.reading import EXACT, UNKNOWN, FoundMatrix, Reading
 from deepnet_theory.definitions.record import written
@@ -284,7 +284,7 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
         rule = rows_of(reading, c)
     except Refusal as refusal:
         raise InputError(str(refusal)) from None
-    if c.optimizer in optimizers() and len(c.parts) == len(reading.stacks):
+    if c.optimizer in OPTIMIZERS and len(c.parts) == len(reading.stacks):
         layer = ";".join(part.described(",") for part in c.parts)
         selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
                               layer=layer)  # fmt: skip
@@ -313,9 +313,9 @@ def name_and_groups(
     name = type(optimizer).__name__.lower()
     if name == "sgd" and any(group.get("nesterov") for group in optimizer.param_groups):
         name = "nesterov"
-    if name not in optimizers():
+    if name not in OPTIMIZERS:
         raise InputError(
-            f"the optimizer {type(optimizer).__name__} is none of {', '.join(optimizers())}; give "
+            f"the optimizer {type(optimizer).__name__} is none of {', '.join(OPTIMIZERS)}; give "
             "the name of the one whose first update is its own"
         )
     module = model.module if isinstance(model, Made) else model

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from deepnet_theory.definitions.reading import NEAR, UNKNOWN, FoundMatrix
-from deepnet_theory.definitions.sublayer import sublayers
+from deepnet_theory.definitions.sublayer import SUBLAYERS
 from deepnet_theory.models.operations import (
     CHOICES,
     FUSED,
@@ -560,7 +560,7 @@ class BranchReader:
         """The kind whose hidden layer grows as this one does with what enters its activation."""
         power = self._degree(entering, inner)
         near = round(power)
-        if abs(power - near) < NEAR and kinds.get(near) in sublayers():
+        if abs(power - near) < NEAR and kinds.get(near) in SUBLAYERS:
             return kinds[near]
         self.because = (
             f"its hidden layer grows as the power {power:.2g} of what its first matrices give, "

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.constants import Budget, Constants
-from deepnet_theory.definitions.optimizer import Optimizer, optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, Optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.selection import BaseLike
 from deepnet_theory.definitions.sublayer import MATRICES
@@ -195,8 +195,8 @@ def _by_optimizer(
         raise InputError('optimizers is empty: give {"hidden": "muon", "*": "adamw"}')
     names = dict.fromkeys([c.optimizer] if by_role is None else by_role.values())
     for name in names:
-        if name not in (c.optimizer, *optimizers()):
-            raise unknown("optimizer", name, optimizers())
+        if name not in (c.optimizer, *OPTIMIZERS):
+            raise unknown("optimizer", name, OPTIMIZERS)
     return {name: stepped_by(c, name, base, _mine(by_role, name)) for name in names}
 
 
@@ -226,7 +226,7 @@ def _optimizer_of(p: nn.Parameter, blocks: Blocks, by_role: Mapping[str, str]) -
     if first is None or rest:
         what = "are one parameter of two optimizers" if rest else "has no optimizer; add '*'"
         raise InputError(f"optimizers: {role} {what}")
-    known = optimizers().get(first)
+    known = OPTIMIZERS.get(first)
     if known and "polar(" in known.update and (p.dim() != 2 or "embedding" in role):
         raise InputError(
             f"optimizers: {first!r} steps a matrix by its polar factor, and {role} is "
@@ -263,7 +263,7 @@ def _ruled(
     members: Iterable[Member], c: Constants, lr: float, eps: float | None, weight_decay: float
 ) -> list[dict[str, Any]]:
     """The groups of described parameters: by part and role, and within these by multipliers."""
-    optimizer, based = optimizers().get(c.optimizer), c.base is not None
+    optimizer, based = OPTIMIZERS.get(c.optimizer), c.base is not None
     eps = eps if eps is not None or optimizer is None else optimizer.epsilon
     alike: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []

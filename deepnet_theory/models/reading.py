@@ -18,7 +18,7 @@ from torch import nn
 
 from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.reading import UNKNOWN, FoundMatrix, FoundSublayer, Reading
-from deepnet_theory.definitions.sublayer import sublayers
+from deepnet_theory.definitions.sublayer import SUBLAYERS
 from deepnet_theory.models.branches import BranchReader, Parts
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, as_product, bare, stripped
@@ -52,7 +52,7 @@ def read(
 
 def with_roles(reading: Reading, roles: Mapping[str, str]) -> Reading:
     """The reading; a matrix without a role takes the one whose pattern its name fits."""
-    valid = {m.name for s in sublayers().values() for m in s.matrices}
+    valid = {m.name for s in SUBLAYERS.values() for m in s.matrices}
     unused = dict(roles)
 
     def named(m: FoundMatrix) -> FoundMatrix:
@@ -67,7 +67,7 @@ def with_roles(reading: Reading, roles: Mapping[str, str]) -> Reading:
         s = replace(s, matrices=tuple(named(m) for m in s.matrices))
         given = {m.role for m in s.matrices}
         s = s if UNKNOWN in given else replace(s, why="")
-        kinds = [k for k, v in sublayers().items() if {m.name for m in v.matrices} == given]
+        kinds = [k for k, v in SUBLAYERS.items() if {m.name for m in v.matrices} == given]
         return replace(s, kind=kinds[0]) if s.kind == UNKNOWN and kinds else s
 
     for role in roles:
@@ -314,7 +314,7 @@ class Reader:
         ``inside``.
         """
         inside = [n for n, place in around.items() if place == "inside"]
-        plain = sublayers().get(branch.kind)
+        plain = SUBLAYERS.get(branch.kind)
         if not inside or plain is None:
             return branch.kind
         entered = {branch.entered_from(n.end) for n in inside}
@@ -325,7 +325,7 @@ class Reader:
             return kind
         if entered == {plain.last_map[:1]}:
             kind = f"{branch.kind}-sub-ln"
-        if kind == branch.kind or kind not in sublayers():
+        if kind == branch.kind or kind not in SUBLAYERS:
             return branch.kind
         around.update(dict.fromkeys(inside, "within"))
         return kind

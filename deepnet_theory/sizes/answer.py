@@ -14,13 +14,13 @@ from typing import Any
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import (
+    CLOSURES,
     COMPLETE,
     FIRST,
     PUBLISHED,
     TO_TRAIN_WITH,
     Row,
     Rule,
-    closures,
     number,
 )
 from deepnet_theory.definitions.selection import Selection
@@ -322,7 +322,7 @@ def compare_closures(selection: Selection, values: tuple[tuple[str, int], ...] =
             "leave it out"
         )
     found = dict[str, Answer | str]()
-    for name in closures():
+    for name in CLOSURES:
         found[name] = answer = Answer(replace(selection, closure=name), values)
         try:
             _ = answer.rule

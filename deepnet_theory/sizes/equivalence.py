@@ -22,7 +22,7 @@ from functools import cache
 from deepnet_theory.definitions.constants import WEIGHTS, Address, Constants
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import PLACEMENTS, Placement
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayer
@@ -37,8 +37,8 @@ def without_alpha(placement: Placement) -> str:
         law = _law(where)
         return where.final_norm, law.normalised, where.norms, law.weight.put({"alpha": ONE})
 
-    plain = (n for n, p in placements().items() if not _law(p).has_alpha)
-    alike = (name for name in plain if at_one(placements()[name]) == at_one(placement))
+    plain = (n for n, p in PLACEMENTS.items() if not _law(p).has_alpha)
+    alike = (name for name in plain if at_one(PLACEMENTS[name]) == at_one(placement))
     return next(alike, placement.name) if _carries_alpha(placement) else placement.name
 
 
@@ -65,7 +65,7 @@ def in_weights(selection: Selection) -> dict[tuple[str, str], dict[str, Fraction
     if not _law(placement).has_alpha:
         return {}
     if not _carries_alpha(placement):
-        each = placements().items()
+        each = PLACEMENTS.items()
         valid = [name for name, p in each if not _law(p).has_alpha or _carries_alpha(p)]
         raise Refusal(
             f"the form 'weights' puts alpha into the last matrix of a branch, which a norm behind "

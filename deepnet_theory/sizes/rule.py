@@ -18,7 +18,7 @@ from itertools import combinations
 
 from deepnet_theory.definitions.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown
-from deepnet_theory.definitions.rule import COMPLETE, PUBLISHED, Closure, closure, closures
+from deepnet_theory.definitions.rule import CLOSURES, COMPLETE, PUBLISHED, Closure, closure
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.sizes import laws, update
@@ -375,7 +375,7 @@ class _Problem:
 
     def _alternatives(self, bare: Balanced) -> str:
         """The closures that do balance, in words: a search that a refusal makes once it is read."""
-        others = (c for c in closures().values() if c.name != self.closure.name)
+        others = (c for c in CLOSURES.values() if c.name != self.closure.name)
         works = [c.name for c in others if isinstance(self.attempt(bare, c), Balanced)]
         return f"use the closure {' or '.join(works)}" if works else "no closure balances"
 

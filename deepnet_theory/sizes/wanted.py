@@ -12,12 +12,12 @@ from typing import Any
 
 from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.expression import evaluate
-from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, Optimizer, optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
-from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.placement import PLACEMENTS
 from deepnet_theory.definitions.reading import UNKNOWN, Reading
-from deepnet_theory.definitions.rule import RuleEntry, closures
-from deepnet_theory.definitions.scheme import WIDTH, Scheme, schemes
+from deepnet_theory.definitions.rule import CLOSURES, RuleEntry
+from deepnet_theory.definitions.scheme import SCHEMES, WIDTH, Scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     INSIDE,
@@ -66,7 +66,7 @@ def wanted(
 def _classes() -> tuple[str, ...]:
     """The best-known optimizer of each class, whose first updates are of the same degrees."""
     classes: dict[Monomial, str] = {}
-    for name in sorted(optimizers(), key=lambda name: (name not in BEST_KNOWN, name)):
+    for name in sorted(OPTIMIZERS, key=lambda name: (name not in BEST_KNOWN, name)):
         classes.setdefault(degree_of(optimizer(name)), name)
     return tuple(classes.values())
 
@@ -112,11 +112,11 @@ def _require_understood(reading: Reading) -> None:
 def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> Iterator[Wanted]:
     """The rules of one optimizer, for every placement with the model's norms and every closure."""
     # a closure of the learning rate alone is left out: weights do not show it
-    shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
+    shown = [name for name, closure in CLOSURES.items() if "eta" not in closure.knobs]
     route = "" if chosen.method == "probe" else f", {chosen.method} route"
 
     around = {s.around for s in reading.sublayers}
-    alike = [p for p in placements().values() if {p.norms} == around]
+    alike = [p for p in PLACEMENTS.values() if {p.norms} == around]
     for where, name in product(alike, shown):
         placed = replace(chosen, placement=where.name, closure=name)
         with suppress(DeepNetTheoryError):  # there is no such rule
@@ -139,7 +139,7 @@ def depth_of(reading: Reading) -> dict[str, int]:
 
 
 def _published(reading: Reading, under: str | None, depth: Mapping[str, int]) -> Iterator[Wanted]:
-    for given in schemes().values():
+    for given in SCHEMES.values():
         if _has_inner(given) == any(INSIDE in norms_of(s) for s in reading.sublayers):
             with suppress(Refusal):
                 yield _sizes_of_scheme(reading, given, under, depth)
@@ -180,7 +180,7 @@ def _sizes_of_scheme(
     if set(parts) != set(reading.stacks):
         others = [
             name
-            for name, s in schemes().items()
+            for name, s in SCHEMES.items()
             if len(s.parts) == len(reading.stacks) and s.equation == given.equation
         ]
         alike = f"; with its residual equation there are {', '.join(others)}" if others else ""

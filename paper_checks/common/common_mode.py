@@ -7,7 +7,7 @@ from deepnet_theory.definitions.constants import (
     SublayerConstants,
 )
 from deepnet_theory.definitions.expression import Algebra, fold
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import PLACEMENTS, Placement
 from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, judge, numeric, sp, torch
 from paper_checks.shared.record import PROVED, SUPPORTED
 
@@ -118,7 +118,7 @@ def without(lab: Lab) -> Finding:
 def planted(lab: Lab, backward: bool) -> Finding:
     """Measured division over that of the residual equation, the worst placement."""
     off, rivals = 0.0, []
-    for where in placements().values():
+    for where in PLACEMENTS.values():
         for weight in (1.0, 2.0, 5.0):
             found = divisions(lab, where, weight)[backward]
             equation = 1 / own_part(where, 2 * LAYERS, weight, ALPHA)
@@ -127,7 +127,7 @@ def planted(lab: Lab, backward: bool) -> Finding:
             rivals.append(abs(found / other - 1))
     return lab.seen(
         off < 0.01 < min(rivals),
-        f"within {off:.1e} of the equation in {len(placements())} placements, the other kind's "
+        f"within {off:.1e} of the equation in {len(PLACEMENTS)} placements, the other kind's "
         f"law off by {min(rivals):.2f} at least",
     )
 

@@ -17,7 +17,7 @@ from deepnet_theory.cli.parser import command_line
 from deepnet_theory.cli.streams import shows_colour
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.rule import closures
+from deepnet_theory.definitions.rule import CLOSURES
 
 N = sympy.Symbol("N", positive=True)
 
@@ -181,7 +181,7 @@ def test_closures_side_by_side(cli):
     compare = (*select, "--compare-closures")
     data = json.loads(cli(*compare, "--format", "json").out)
     rows = {row["closure"]: row for row in data["closures"]}
-    assert set(rows) == set(closures())
+    assert set(rows) == set(CLOSURES)
     refused = [name for name, row in rows.items() if "refused" in row]
     for name in (refused[0], "symmetric"):
         alone = cli(*select, "--closure", name, "--format", "json")

@@ -5,13 +5,13 @@ import pickle
 import pytest
 
 from deepnet_theory.definitions.discovery import KINDS, Folder, choose, declared, names
-from deepnet_theory.definitions.optimizer import Optimizer, optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, Optimizer
 from deepnet_theory.definitions.outcome import LONGEST_SENTENCE, InputError, short, shown, unknown
-from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.placement import PLACEMENTS
 from deepnet_theory.definitions.record import require_seed
-from deepnet_theory.definitions.scheme import schemes
+from deepnet_theory.definitions.scheme import SCHEMES
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import Norm, sublayers
+from deepnet_theory.definitions.sublayer import SUBLAYERS, Norm
 
 GOOD = """
 from deepnet_theory.definitions.optimizer import Optimizer
@@ -33,7 +33,7 @@ def test_adding_one_file_is_enough_and_it_is_loaded_when_its_value_is_asked_for(
     assert found["my-rule"].expression.names == {"eta", "g", "theta"}
     with pytest.raises(InputError, match="valid are: broken, my-rule, nameless"):
         choose("optimizer", "other", found)
-    for values in (optimizers(), placements(), schemes(), sublayers()):
+    for values in (OPTIMIZERS, PLACEMENTS, SCHEMES, SUBLAYERS):
         assert values and all(value.name == name for name, value in values.items())
 
 
@@ -61,10 +61,10 @@ def test_a_constant_bears_the_name_of_its_value():
 
 def test_an_unknown_name_lists_the_valid_ones_and_one_of_another_kind_is_said_to_be_one():
     with pytest.raises(InputError, match=r"unknown optimizer 'adamm'; valid are: .*adam.*sgd"):
-        choose("optimizer", "adamm", optimizers())
+        choose("optimizer", "adamm", OPTIMIZERS)
     for name, kind in (("Post-LN", "placements"), ("rms", "norms"), ("deepnorm", "schemes")):
         with pytest.raises(InputError, match=f"'{name}' is one of the {kind}$"):
-            choose("optimizer", name, optimizers())
+            choose("optimizer", name, OPTIMIZERS)
     assert all(names(kind) for kind in KINDS)
 
 

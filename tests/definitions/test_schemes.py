@@ -7,15 +7,13 @@ import pytest
 
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.rule import RuleEntry
-from deepnet_theory.definitions.scheme import Scheme, scheme, schemes
+from deepnet_theory.definitions.scheme import SCHEMES, Scheme, scheme
 from deepnet_theory.definitions.sublayer import sublayer
 
-SCHEMES = list(schemes().values())
 
-
-@pytest.mark.parametrize("given", SCHEMES, ids=lambda s: s.name)
+@pytest.mark.parametrize("given", SCHEMES.values(), ids=lambda s: s.name)
 def test_every_constant_is_a_number_at_every_layer_and_has_a_source(given):
-    assert schemes()[given.name] is given and given.source and given.summary
+    assert SCHEMES[given.name] is given and given.source and given.summary
     assert not {f.name for f in fields(Scheme)} & {"exponent", "balances", "verdict", "class"}
     for part, l in product(given.parts, (1, 8)):  # noqa: E741  the layer's index
         at = {"N": 8, "M": 8, "l": l}

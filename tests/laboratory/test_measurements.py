@@ -10,7 +10,7 @@ from published_rules import SMALL, rule
 from torch import nn
 from translated import unstack
 
-from deepnet_theory.definitions.assumption import assumptions
+from deepnet_theory.definitions.assumption import ASSUMPTIONS
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
@@ -35,7 +35,7 @@ def test_all_measurements_on_all_placements(placement):
     selection = Selection(optimizer="adam", placement=placement, stack="encoder-decoder")
     rule_of_both = own_rule(("encoder", "decoder"), "1", "1/2")
     trace = take_trace(Trial(Case(selection, rule_of_both, {"N": 2, "M": 2}, SMALL)))
-    asked = {premise.measurement for premise in assumptions().values()} - {None}
+    asked = {premise.measurement for premise in ASSUMPTIONS.values()} - {None}
     for key in asked | {*QUANTITIES}:
         values = quantity(key)(trace)
         assert values.shape == (3,) and values.isfinite().all(), key
@@ -145,7 +145,7 @@ PLANTED = {
 
 def verdicts(names, selection, given):
     places = [{"N": n} for n in (4, 8, 16)]
-    asked = {assumptions()[name].measurement: assumptions()[name] for name in names}
+    asked = {ASSUMPTIONS[name].measurement: ASSUMPTIONS[name] for name in names}
     found = [measure_draws(Case(selection, given, at, LAB), [0], (), [*asked])[0] for at in places]
     return [
         judge_assumption(premise, places, np.array([one[what] for one in found]).T).verdict

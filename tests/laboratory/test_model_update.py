@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from deepnet_theory.definitions.measurement import Predictions
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.model_update import (
@@ -40,7 +40,7 @@ def by_a_small_step(case, eta=1e-6, chosen=lambda d: True):
     return ((trial.output() - before).norm(dim=-1).flatten(1).mean(1) / eta).tolist()
 
 
-@pytest.mark.parametrize("name", sorted(optimizers()))
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
 def test_the_derivative_is_what_a_small_step_moves(name):
     case = Case(Selection(optimizer=name), rule("adam"), {"N": 3}, EXACT)
     assert measure_model_update(case) == pytest.approx(by_a_small_step(case), rel=1e-3)

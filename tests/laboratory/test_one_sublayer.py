@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_rules import SMALL, SU, rule
 
-from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.placement import PLACEMENTS
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.selection import Selection
@@ -56,7 +56,7 @@ def test_blocks_stand_for_as_many_layers_as_are_left_out():
         assert len(case.layers(case.constants.parts[0])) == layers
 
 
-OF_ALPHA = [name for name, where in placements().items() if "alpha" in where.expression.names]
+OF_ALPHA = [name for name, where in PLACEMENTS.items() if "alpha" in where.expression.names]
 GIVEN = own_rule(("encoder",), "2*N", "1/2"), {"N": 14}, SMALL
 
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.expression import UPDATE
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import MissingExtraError, Refusal
 from deepnet_theory.laboratory.stepping import Expressed, stepping
 from deepnet_theory.models.step import library_optimizer, polar, update
 
-LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
+LIBRARIES = {name: o for name, o in OPTIMIZERS.items() if o.reference is not None}
 
 
 def drawn(shape, seed=0):
@@ -37,9 +37,9 @@ def rms(x):
     return x.square().mean((1, 2), keepdim=True).sqrt()
 
 
-@pytest.mark.parametrize("name", sorted(optimizers()))
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
 def test_each_seed_is_updated_by_itself(name):
-    expression = optimizers()[name].expression
+    expression = OPTIMIZERS[name].expression
     for shape in ((3, 4, 7), (2, 7, 4), (3, 5)):
         g, theta = drawn(shape), drawn(shape, 1)
         together = update(expression, 0.1, g, theta)
@@ -94,9 +94,9 @@ def practised(o, epsilon, decay):
     return update(o.practised, RATE, *MATRICES, epsilon=epsilon, decay=decay)
 
 
-@pytest.mark.parametrize("name", optimizers())
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_without_them_it_is_the_update(name):
-    o = optimizers()[name]
+    o = OPTIMIZERS[name]
     if name == "muon" and hasattr(torch.optim, "Muon"):  # no library has its polar factor
         assert inspect.signature(torch.optim.Muon).parameters["eps"].default == o.epsilon
     torch.testing.assert_close(practised(o, 0.0, 0.0), update(o.expression, RATE, *MATRICES))
@@ -147,9 +147,9 @@ def test_the_expression_goes_on_as_the_library_does(name):
     assert theirs.norm() > 1e-5 and (ours - theirs).norm() < 1e-4 * theirs.norm()
 
 
-@pytest.mark.parametrize("name", optimizers())
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_many_steps_are_the_librarys_where_there_is_one(name):
-    o = optimizers()[name]
+    o = OPTIMIZERS[name]
     if o.reference is not None:
         assert stepping(o).func is library(o.reference).func
     elif o.momentum is not None:

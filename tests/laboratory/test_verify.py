@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
 from deepnet_theory.cli.experiments import verify as across_width
-from deepnet_theory.definitions.assumption import Assumption, assumptions
+from deepnet_theory.definitions.assumption import ASSUMPTIONS, Assumption
 from deepnet_theory.definitions.measurement import Exponent, Predictions, prediction
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.rule import own_rule
@@ -27,7 +27,7 @@ from deepnet_theory.processes.jobs import ThisProcess
 from deepnet_theory.processes.keep import Cache
 
 SELECTION = Selection(optimizer="adam")
-PREMISES = predictions("adam", "adam", [assumptions()["near-identity"]])
+PREMISES = predictions("adam", "adam", [ASSUMPTIONS["near-identity"]])
 RIGHT = predictions("adam", "adam")
 GIVEN = (SELECTION, rule("adam"), PREMISES, depths(1, 2, 3), SMALL)
 LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=1)
@@ -66,7 +66,7 @@ def test_constant_is_another_question_than_the_verdict_and_premises_have_their_o
     assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
     names = "near-identity", "unit-activations", "aligned-updates", "equal-gains"
     planted = Assumption("planted", "r is the same at every depth", "branch_weight")
-    asked = predictions("adam", "adam", [*(assumptions()[name] for name in names), planted])
+    asked = predictions("adam", "adam", [*(ASSUMPTIONS[name] for name in names), planted])
     right = verify(SELECTION, rule("adam"), asked, DEEP, LAB, cache=measured)
     verdicts = [str(premise.verdict) for premise in right.assumptions]
     assert verdicts == [*["SUPPORTED"] * 3, "ASSUMED", "REFUTED"]

@@ -14,18 +14,18 @@ from written_models import GPT, VOCAB, post, with_inner_norms
 import deepnet_theory as dt
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.scheme import not_exportable, schemes
+from deepnet_theory.definitions.scheme import SCHEMES, not_exportable
 from deepnet_theory.runtime import build, schema
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
 
 LAYERS, WIDTH = 2, 32
 IDS = torch.arange(16).view(2, 8)
-EXPORTED = [name for name, given in schemes().items() if not not_exportable(given)]
+EXPORTED = [name for name, given in SCHEMES.items() if not not_exportable(given)]
 
 
 def export(name, **given):
-    two = schemes()[name].stack == "encoder-decoder"
+    two = SCHEMES[name].stack == "encoder-decoder"
     depth = f"{LAYERS},2" if two else LAYERS
     return dt.export(scheme=name, depth=depth, width=WIDTH, heads=4, vocab=VOCAB, **given)
 
@@ -51,7 +51,7 @@ def test_what_is_built_from_a_scheme_follows_it(name):
     assert Constants.from_json(constants.to_json()) == constants
     told = constants.origin
     assert (told["scheme"], told["row"], told["verdict"]) == (name, name, "ASSUMED")
-    assert told["source"] == schemes()[name].source and "not derived" in told["meaning"]
+    assert told["source"] == SCHEMES[name].source and "not derived" in told["meaning"]
     audit = dt.audit(*made(constants), scheme=name)
     assert (audit.verdict, audit.follows, audit.findings) == ("SUPPORTED", name, ())
     assert (audit.scheme, json.loads(audit.to_json())["scheme"]) == (name, name)

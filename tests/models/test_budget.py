@@ -18,7 +18,7 @@ from deepnet_theory import parameter_groups
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.placement import PLACEMENTS
 from deepnet_theory.runtime import build
 from deepnet_theory.runtime.building import schema
 from deepnet_theory.sizes.width import role_table
@@ -50,7 +50,7 @@ POWERS = {"adamw": 0.5, "sgd": 1.0, "lion": 0.5, "muon": 0.5}  # of the rate
 
 
 @settings(max_examples=5)
-@given(RATIOS, RATIOS, st.sampled_from(sorted(POWERS)), st.sampled_from(sorted(placements())),
+@given(RATIOS, RATIOS, st.sampled_from(sorted(POWERS)), st.sampled_from(sorted(PLACEMENTS)),
        st.sampled_from((None, (16, 2))))  # fmt: skip
 def test_each_parameter_steps_at_its_power_and_decays_alike_over_the_run(
     first, second, optimizer, placement, base

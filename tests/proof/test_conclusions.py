@@ -8,9 +8,9 @@ import sympy as sp
 
 import deepnet_theory
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import PLACEMENTS, Placement
 from deepnet_theory.definitions.selection import METHODS, Selection
-from deepnet_theory.definitions.sublayer import Sublayer, sublayers
+from deepnet_theory.definitions.sublayer import SUBLAYERS, Sublayer
 from deepnet_theory.proof.derivation import derive
 
 N, M = sp.symbols("N M", positive=True)
@@ -69,8 +69,8 @@ def test_what_never_moves_has_no_step_where_an_update_divides_by_its_gradient():
 
 def placed(monkeypatch, equation, **select):
     """A selection whose placement is one file more, with the given equation."""
-    known = {**placements(), "mine": Placement("mine", equation, final_norm=True)}
-    monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: known)
+    known = {**PLACEMENTS, "mine": Placement("mine", equation, final_norm=True)}
+    monkeypatch.setattr("deepnet_theory.definitions.placement.PLACEMENTS", known)
     return Selection(placement="mine", **{"closure": "published", **select})
 
 
@@ -97,8 +97,8 @@ LINEAR = Sublayer("linear", "x*out + out_bias")
 
 
 def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkeypatch):
-    known = {**sublayers(), "linear": LINEAR}
-    monkeypatch.setattr("deepnet_theory.definitions.sublayer.sublayers", lambda: known)
+    known = {**SUBLAYERS, "linear": LINEAR}
+    monkeypatch.setattr("deepnet_theory.definitions.sublayer.SUBLAYERS", known)
     derivation = derive(Selection(optimizer="adam", layer="linear", closure="published"))
     (kind,) = derivation.table.sublayers
     assert derivation.verdict is Verdict.PROVED

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import Refusal, Verdict
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import PLACEMENTS, Placement
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.lemma import route
@@ -40,8 +40,8 @@ def test_bounds_are_refuted_with_sides_exchanged_or_halved():
 @pytest.mark.parametrize(
     ("select", "what"),
     [
-        *(({"placement": name}, placements()[name].equation)
-          for name in sorted(placements().keys() - {"post-ln", "pre-ln"})),
+        *(({"placement": name}, PLACEMENTS[name].equation)
+          for name in sorted(PLACEMENTS.keys() - {"post-ln", "pre-ln"})),
         ({"update": "-eta*g/norm(g)**(3/2)"}, "falls with its gradient"),
     ],
 )  # fmt: skip

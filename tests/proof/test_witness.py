@@ -7,8 +7,8 @@ import pytest
 import sympy as sp
 
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.placement import Placement, placement, placements
-from deepnet_theory.definitions.sublayer import sublayer, sublayers
+from deepnet_theory.definitions.placement import PLACEMENTS, Placement, placement
+from deepnet_theory.definitions.sublayer import SUBLAYERS, sublayer
 from deepnet_theory.proof import witness as room
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.placement import gain, probed, value_of, values_of
@@ -19,8 +19,8 @@ from deepnet_theory.sizes.monomial import Monomial
 # laws of placements and of branches are composed: each of them with two of the others
 PAIRS = [
     (p, s)
-    for p in placements().values()
-    for s in sublayers().values()
+    for p in PLACEMENTS.values()
+    for s in SUBLAYERS.values()
     if p.name in ("post-ln", "sandwich-ln") or s.name in ("attention", "ffn-swiglu")
 ]
 

@@ -8,7 +8,7 @@ from torch import nn
 from translated import unstack
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import PLACEMENTS, Placement
 from deepnet_theory.runtime import build
 
 STACKS = ("encoder", "decoder", "encoder-decoder")
@@ -19,7 +19,7 @@ def sources(stack, tokens):
     return tokens.roll(1, -1)[..., :5] if stack == "encoder-decoder" else None
 
 
-EVERY = [("encoder-decoder", placement) for placement in sorted(placements())]
+EVERY = [("encoder-decoder", placement) for placement in sorted(PLACEMENTS)]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_stack_of_seeds_is_the_models_side_by_side(constants, index, stack, pl
     torch.testing.assert_close(shared[0], model(tokens, memory)[0], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("placement", sorted(placements()))
+@pytest.mark.parametrize("placement", sorted(PLACEMENTS))
 def test_the_written_line_is_the_placements_equation(constants, placement):
     """The line in Residual.forward against the spec's own equation, interpreted."""
     model, x = build(constants(placement=placement), dtype=F64), torch.randn(2, 5, 16, dtype=F64)

@@ -13,7 +13,7 @@ from translated import unstack
 
 from deepnet_theory import start_head_
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.sublayer import Role, norms, sublayers
+from deepnet_theory.definitions.sublayer import NORMS, SUBLAYERS, Role
 from deepnet_theory.runtime import build, described, initialise_
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
 from deepnet_theory.runtime.model import LINES
@@ -26,7 +26,7 @@ def test_parameters_have_the_specs_names_and_roles_and_xaviers_variance(constant
     model = build(c, seeds=seeds, generator=torch.Generator().manual_seed(3))
     assert sorted(id(p) for p, _ in described(model)) == sorted(map(id, model.parameters()))
     for residual in model.residuals():
-        spec = sublayers()[residual.site.kind]
+        spec = SUBLAYERS[residual.site.kind]
         named = {d.name: (d.role, d.is_matrix) for _, d in described(residual.branch)}
         rows = (*((m, True) for m in spec.matrices), *((m, False) for m in spec.vectors))
         assert named == {m.name: (m.role, is_matrix) for m, is_matrix in rows}
@@ -79,11 +79,11 @@ def test_what_cannot_be_built_is_refused_by_name(constants, change, names):
 F64 = torch.float64
 
 
-@pytest.mark.parametrize("name", sorted(norms()))
+@pytest.mark.parametrize("name", sorted(NORMS))
 @given(scale=st.floats(0.5, 1e4), seed=st.integers(0, 99))
 def test_a_norm_forgets_the_scale_and_gives_the_square_root_of_the_width(name, scale, seed):
     x = torch.randn(3, 64, dtype=F64, generator=torch.Generator().manual_seed(seed))
-    y, z = normalise(x, norms()[name]), normalise(scale * x, norms()[name])
+    y, z = normalise(x, NORMS[name]), normalise(scale * x, NORMS[name])
     # ε is added to a variance near 1
     torch.testing.assert_close(z, y, rtol=4 * NORM_EPS, atol=4 * NORM_EPS)
     size = torch.full((3,), 8.0, dtype=F64)

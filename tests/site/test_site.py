@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.scheme import schemes
+from deepnet_theory.definitions.scheme import SCHEMES
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.report.html import math
 from deepnet_theory.report.notation import formula_latex
@@ -24,9 +24,9 @@ from mkdocs.structure.files import File, Files  # noqa: E402
 
 def test_the_form_offers_what_the_engine_derives(monkeypatch):
     monkeypatch.setattr(site, "OPTIMIZERS", ("adamw", "sgd"))
-    monkeypatch.setattr(site, "placements", lambda: ("post-ln", "pre-ln"))
+    monkeypatch.setattr(site, "PLACEMENTS", ("post-ln", "pre-ln"))
     entries = site.rules()
-    assert len(entries) == 2 * 2 * len(site.norms()) * len(site.LAYERS)
+    assert len(entries) == 2 * 2 * len(site.NORMS) * len(site.LAYERS)
     script = (DOCS / "choose.js").read_text(encoding="utf-8")
     readable = re.compile(re.search(r"if \(!/(.*?)/\.test\(formula\)\)", script)[1])
     for entry in entries:
@@ -124,8 +124,8 @@ def test_formulas_are_mathml_and_powers_raised_in_words_alone():
 
 
 def test_every_scheme_has_a_page_that_its_table_leads_to(monkeypatch):
-    few = {name: schemes()[name] for name in ("deepnorm", "deepnorm-glm", "t-fixup")}
-    monkeypatch.setattr(site.gallery, "schemes", lambda: few)
+    few = {name: SCHEMES[name] for name in ("deepnorm", "deepnorm-glm", "t-fixup")}
+    monkeypatch.setattr(site.gallery, "SCHEMES", few)
     pages = site.gallery.pages()
     assert set(pages) == {f"schemes/{name}.md" for name in few}
     table = shown("schemes.md", (DOCS / "schemes.md").read_text(encoding="utf-8"))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import PLACEMENTS, Placement
 from deepnet_theory.definitions.rule import RuleEntry, own_rule
 from deepnet_theory.definitions.scheme import Scheme, scheme
 from deepnet_theory.definitions.selection import Selection
@@ -27,7 +27,7 @@ from deepnet_theory.sizes.table import texts
 
 @pytest.fixture(scope="module")
 def crossed():
-    return cross_table(optimizers())
+    return cross_table(OPTIMIZERS)
 
 
 def derived(selection):
@@ -161,7 +161,7 @@ def test_the_exponents_are_those_of_the_sum_by_hand(name, under):
 
 
 @pytest.mark.parametrize("under", ["sgd", "adam", "lamb"])
-@pytest.mark.parametrize("where", [*placements()])
+@pytest.mark.parametrize("where", [*PLACEMENTS])
 def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under):
     """One beta for all matrices is a special case of a gain for each."""
     selection = Selection(optimizer=under, placement=where)
@@ -170,7 +170,7 @@ def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under):
     for rule in (*derived, *grows):
         entry = rule.entries[0]
         gains = dict.fromkeys(("value", "output", "fc1", "fc2"), entry.beta)
-        given, placed = made("x", entry.alpha, gains), placements()[where]
+        given, placed = made("x", entry.alpha, gains), PLACEMENTS[where]
         given = replace(given, rates={"scaled": entry.rate})
         given = replace(given, equation=placed.equation, final_norm=placed.final_norm)
         (found,) = judge(given, optimizer(under)).parts

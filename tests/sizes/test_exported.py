@@ -8,11 +8,11 @@ import pytest
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.placement import PLACEMENTS
 from deepnet_theory.definitions.rule import KNOBS
-from deepnet_theory.definitions.scheme import not_exportable, schemes
+from deepnet_theory.definitions.scheme import SCHEMES, not_exportable
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import MATRICES, sublayers
+from deepnet_theory.definitions.sublayer import MATRICES, SUBLAYERS
 from deepnet_theory.sizes.exported import stepped_by
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.width import Scale, role_table
@@ -32,7 +32,7 @@ WIDER = (
     {"optimizer": "sgd", "layer": "attention,ffn:swiglu", "norm": "rms"},
     {"optimizer": "sgd", "placement": "res-post-ln"},  # the epsilon of a norm falls
     {"update": "-eta*sign(g)*abs(g)**(1/3)"},
-    *({"optimizer": "adamw", "placement": name} for name in placements()),
+    *({"optimizer": "adamw", "placement": name} for name in PLACEMENTS),
 )
 # a base that has half of a shape, and half of the experts in a noisy batch
 SHAPED = (
@@ -153,18 +153,18 @@ def test_what_is_no_base_or_has_no_law_over_it_is_one_sentence(given, error, sai
     assert dt.export(depth=6, bias=False, **STUCK, **SIZES).outer["head"].rate
 
 
-ALONE = [name for name, s in schemes().items() if len(s.parts) == 1 and not not_exportable(s)]
+ALONE = [name for name, s in SCHEMES.items() if len(s.parts) == 1 and not not_exportable(s)]
 
 
 @pytest.mark.parametrize("name", ALONE)
 def test_a_scheme_is_exported_as_it_is_published_and_alike_for_a_decoder(name):
-    given = schemes()[name]
+    given = SCHEMES[name]
     (part,) = given.parts
     c = dt.export(depth=12, scheme=name, width=64, heads=4)
     for s in c.parts[0].sublayers:
         assert s.alpha == pytest.approx(given.value(part.alpha, N=12))
         if not given.std:
-            for m in sublayers()[s.kind].matrices:
+            for m in SUBLAYERS[s.kind].matrices:
                 assert s.gain(m.name) == pytest.approx(given.value(part.gain(m), N=12))
                 own = c.parameter(part.part, c.parts[0].sublayers.index(s), m.name, m.role)
                 assert own.rate == pytest.approx(given.value(given.rate_of(m.role), N=12))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.constants import FORMS
-from deepnet_theory.definitions.optimizer import above_floors, custom_optimizer, optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, above_floors, custom_optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.models.step import update as on_tensors
@@ -31,7 +31,7 @@ D = Monomial.of("d")
 selections = st.builds(
     Selection,
     optimizer=st.none(),
-    update=st.sampled_from((*OWN, *(o.update for o in optimizers().values()))),
+    update=st.sampled_from((*OWN, *(o.update for o in OPTIMIZERS.values()))),
     placement=st.sampled_from(("post-ln", "pre-ln", "sandwich-ln")),
     norm=st.sampled_from(("layer", "rms")),
     layer=st.sampled_from((None, "attention,ffn:swiglu")),
@@ -172,7 +172,7 @@ def test_the_degree_decides(power, of_norm):
     assert found.coupled_decay == ONE  # beside the mean gradient, whose size B does not change
 
 
-@pytest.mark.parametrize("name", optimizers())
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_degree_is_that_of_the_depth(name):
     selection = Selection(optimizer=name)
     p = law(selection.the_optimizer).p
@@ -182,10 +182,10 @@ def test_the_degree_is_that_of_the_depth(name):
     assert still.row("query").decay == B
 
 
-@pytest.mark.parametrize("name", [n for n, o in optimizers().items() if o.averaged])
+@pytest.mark.parametrize("name", [n for n, o in OPTIMIZERS.items() if o.averaged])
 def test_an_average_of_one_gradient_gives_the_first_step(name):
     """Up to a number, such as the share of a first gradient in what is kept."""
-    (g, theta), one = unit_pair(), optimizers()[name]
+    (g, theta), one = unit_pair(), OPTIMIZERS[name]
     first = evaluated(above_floors(one.expression.root), g, theta, eta=1.0)
     kept = evaluated(above_floors(one.averaged.root), g, theta, eta=1.0, v=g**2, memory=1.0)
     np.testing.assert_allclose(kept * (first / kept).flat[0], first)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS
 from deepnet_theory.definitions.outcome import Refusal, Verdict
-from deepnet_theory.definitions.placement import placements
-from deepnet_theory.definitions.rule import closures
+from deepnet_theory.definitions.placement import PLACEMENTS
+from deepnet_theory.definitions.rule import CLOSURES
 from deepnet_theory.definitions.selection import METHODS, Selection
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.monomial import ONE
@@ -86,7 +86,7 @@ def test_the_identity_is_left_where_the_square_of_the_weight_adds_up(q, grows):
 @given(
     p=st.sampled_from(["0", "1/2", "1", "2"]),
     q=st.sampled_from(["0", "1/2", "1", "2", "3"]),
-    placement=st.sampled_from(sorted(placements())),
+    placement=st.sampled_from(sorted(PLACEMENTS)),
     layer=st.sampled_from((None, "attention,ffn:swiglu", "ffn:swiglu,attention,ffn")),
 )
 @example(p="0", q="1", placement="post-ln", layer=None)  # the two ends of 1 + p = q
@@ -112,11 +112,11 @@ UPDATES = (
 selections = st.builds(
     dict,
     by=st.one_of(
-        st.sampled_from(sorted(optimizers())).map(lambda name: {"optimizer": name}),
+        st.sampled_from(sorted(OPTIMIZERS)).map(lambda name: {"optimizer": name}),
         st.sampled_from(UPDATES).map(lambda update: {"update": update}),
     ),
-    placement=st.sampled_from(sorted(placements())),
-    closure=st.sampled_from([None, "published", *closures()]),
+    placement=st.sampled_from(sorted(PLACEMENTS)),
+    closure=st.sampled_from([None, "published", *CLOSURES]),
     method=st.sampled_from(METHODS),
     on=st.sampled_from(
         [

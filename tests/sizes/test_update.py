@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.expression import UPDATE
-from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer, optimizers
+from deepnet_theory.definitions.optimizer import OPTIMIZERS, Optimizer, custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.selection import ALIGNMENTS
 from deepnet_theory.proof import explicit
@@ -70,7 +70,7 @@ OWN = (
     "-eta*" + "".join(f"max({k}*g," for k in range(9)) + "g" + ")" * 9,  # nested
     "-eta*sign(g)*" + "*".join(f"(abs(g)+{k}*norm(g))" for k in range(1, 40)) + "/norm(g)**39",
 )
-ALL = [*optimizers().values(), *map(custom_optimizer, OWN)]
+ALL = [*OPTIMIZERS.values(), *map(custom_optimizer, OWN)]
 
 
 @pytest.mark.parametrize("optimizer", ALL, ids=lambda o: o.update)
@@ -232,7 +232,7 @@ def test_the_first_step_of_shampoo_is_the_polar_factor():
         return (vectors[:, kept] * values[kept] ** -0.25) @ vectors[:, kept].T
 
     stepped = root(g @ g.T) @ g @ root(g.T @ g)
-    own = change(optimizers()["shampoo"].expression.root, g, g)
+    own = change(OPTIMIZERS["shampoo"].expression.root, g, g)
     assert -own == pytest.approx(stepped)
     assert own != pytest.approx(-root(g @ g.T) @ g, abs=0.1)  # one side alone
 
@@ -243,7 +243,7 @@ def test_a_parameter_of_zeros():
         step(custom_optimizer("-eta*norm(theta)*sign(g)"), bias)
     own = Optimizer("own", "-eta*norm(theta)*sign(g)", at_zero="-eta*g")
     assert exponents(step(own, bias), bias) == [-1, -1]
-    assert step(optimizers()["lamb"], bias).entry == ONE  # as its library has it
+    assert step(OPTIMIZERS["lamb"], bias).entry == ONE  # as its library has it
     floored = step(custom_optimizer("-eta*max(1/1000, rms(theta))*g"), bias)
     assert floored.entry == Monomial.of(GRADIENT)  # numbers are left out
 
