@@ -85,14 +85,41 @@ class Grammar:
 
     purpose: str
     symbols: tuple[str, ...]
-    functions: dict[str, tuple[int, int]]
+    functions: dict[str, tuple[int, int]] = field(hash=False)
 
-    def __hash__(self) -> int:  # of what is no dict
-        return hash((self.purpose, self.symbols))
-
+    @lru_cache(4096)  # noqa: B019  grammars are few; a rule's texts are read anew at every depth
     def parse(self, text: str) -> Expression:
         """Parse ``text``; raises :class:`InputError` with one sentence for anything else."""
-        return _parse(text, self)
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"{self.purpose} must not be empty; use {self.valid}")
+        if len(text) > MAX_LENGTH:
+            raise InputError(
+                f"{self.purpose} of {len(text)} characters is too long; "
+                f"at most {MAX_LENGTH} are read"
+            )
+        stripped = typed(text.strip())
+
+        def refuse(why: str) -> InputError:
+            return InputError(f"{shown(stripped)} is not {self.purpose}: {why}; use {self.valid}")
+
+        # Other identifiers are normalised by Python (a full-width "eta" would become "eta"), so
+        # only printable ASCII is read at all.
+        if any(not (32 <= ord(c) < 127) for c in stripped):
+            raise refuse("only plain ASCII characters may occur")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(stripped, mode="eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise refuse("it cannot be read") from None
+        try:
+            root = _convert(tree.body, self, refuse, MAX_DEPTH)
+            digits = _digits(root)
+        except RecursionError:
+            raise refuse("it is nested too deeply") from None
+        if digits > MAX_DIGITS:
+            raise refuse(f"it forms values of more than {MAX_DIGITS:.0f} digits")
+        return Expression(stripped, root, self)
 
     @property
     def valid(self) -> str:
@@ -214,40 +241,6 @@ def typed(formula: str) -> str:
     exponent = f"[{''.join(map(chr, _LOWERED))}]+"
     flat = re.sub(exponent, lambda m: f"**({m[0].translate(_LOWERED)})", formula)
     return "".join(_TYPED.get(sign, sign) for sign in flat)
-
-
-@lru_cache(4096)  # a rule's texts are read anew at every depth and for every parameter
-def _parse(text: str, grammar: Grammar) -> Expression:
-    if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{grammar.purpose} must not be empty; use {grammar.valid}")
-    if len(text) > MAX_LENGTH:
-        raise InputError(
-            f"{grammar.purpose} of {len(text)} characters is too long; "
-            f"at most {MAX_LENGTH} are read"
-        )
-    stripped = typed(text.strip())
-
-    def refuse(why: str) -> InputError:
-        return InputError(f"{shown(stripped)} is not {grammar.purpose}: {why}; use {grammar.valid}")
-
-    # Other identifiers are normalised by Python (a full-width "eta" would become "eta"), so only
-    # printable ASCII is read at all.
-    if any(not (32 <= ord(c) < 127) for c in stripped):
-        raise refuse("only plain ASCII characters may occur")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(stripped, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise refuse("it cannot be read") from None
-    try:
-        root = _convert(tree.body, grammar, refuse, MAX_DEPTH)
-        digits = _digits(root)
-    except RecursionError:
-        raise refuse("it is nested too deeply") from None
-    if digits > MAX_DIGITS:
-        raise refuse(f"it forms values of more than {MAX_DIGITS:.0f} digits")
-    return Expression(stripped, root, grammar)
 
 
 def _convert(

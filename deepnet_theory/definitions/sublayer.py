@@ -106,14 +106,16 @@ class Sublayer:
         return Grammar("a residual branch", ("x", "memory", *names), _FUNCTIONS).parse(self.branch)
 
     @property
-    def _named(self) -> list[str]:
-        """The parameters, in the order of the branch."""
-        return list(self.expression.grammar.symbols[2:])
+    def _named(self) -> tuple[list[str], list[str]]:
+        """The names of its matrices and of its vectors, in the order of the branch."""
+        names = self.expression.grammar.symbols[2:]
+        vectors = [name for name in names if name.endswith(("_bias", "_gain"))]
+        return [name for name in names if name not in vectors], vectors
 
     @property
     def last(self) -> str:
         """The matrix that the branch names last, a router aside."""
-        return [n for n in self._named if not _is_vector(n) and n != ROUTER][-1]
+        return [name for name in self._named[0] if name != ROUTER][-1]
 
     @cached_property
     def matrices(self) -> tuple[Matrix, ...]:
@@ -138,8 +140,7 @@ class Sublayer:
                 "d" if name in first else inner,
                 ends.get(name, inner),
             )
-            for name in self._named
-            if not _is_vector(name)
+            for name in self._named[0]
         )
 
     @cached_property
@@ -150,7 +151,7 @@ class Sublayer:
         roles = {**_VECTORS, f"{self.last}_bias": Role.OUTPUT_BIAS}
         return tuple(
             Vector(name, roles.get(name, Role.INNER_BIAS), sizes.get(name.partition("_")[0], inner))
-            for name in filter(_is_vector, self._named)
+            for name in self._named[1]
         )
 
     @property
@@ -219,10 +220,6 @@ def _outside(node: Node, *functions: str) -> set[str]:
     if isinstance(node, Call) and node.function in functions:
         return set()
     return set[str]().union(*(_outside(child, *functions) for child in children(node)))
-
-
-def _is_vector(name: str) -> bool:
-    return name.endswith(("_bias", "_gain"))
 
 
 _PUBLIC = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them

@@ -46,11 +46,6 @@ class SolvedRule(Rule):
     reach: :meth:`alpha_at` and :meth:`beta_at` give the numbers.
     """
 
-    @classmethod
-    def of(cls, rule: Rule) -> SolvedRule:
-        """A rule of texts with its expressions beside them."""
-        return cls(rule.name, rule.entries, rule.eta, rule.meaning)
-
     @cached_property
     def alpha(self) -> Expr | dict[str, Expr]:
         return self._rooted("alpha")
@@ -117,12 +112,12 @@ class Derivation(Answer):
     @cached_property
     def rule(self) -> SolvedRule:
         """The rule that the steps end in, α and β as SymPy expressions."""
-        return SolvedRule.of(texts(self.table.rule))
+        return SolvedRule(**vars(texts(self.table.rule)))
 
     @cached_property
     def published(self) -> SolvedRule | None:
         """The source's rule where ``rule`` is the recommended one."""
-        return SolvedRule.of(self.source.rule) if self.source else None
+        return SolvedRule(**vars(self.source.rule)) if self.source else None
 
     @cached_property
     def predictions(self) -> Predictions:

@@ -26,20 +26,19 @@ Path_ = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Shown:
-    """What the explicit sublayers show of one leaf, in words or numbers, and why it matters."""
+    """What the explicit sublayers show of one leaf, in words or numbers, and why it matters.
 
-    test: Callable[[Leaf], bool | None] | None  # None: no sublayer can show it
+    ``test`` is asked of the leaf, or was decided before it is read; None where no sublayer can
+    show it.
+    """
+
+    test: Callable[[Leaf], bool | None] | bool | None
     because: str
     found: str
 
 
 def exactly(value: Leaf, because: str) -> Shown:
     return Shown(lambda stated: bool(stated == value), because, str(value))
-
-
-def told(holds: bool, because: str, found: str) -> Shown:
-    """What is decided before the leaf is read."""
-    return Shown(lambda _: holds, because, found)
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Fact:
 def fact(of: str, stated: Leaf, seen: Shown) -> Fact:
     """What is shown of a leaf that is printed: refuted where the leaf cannot be read."""
     try:
-        holds = seen.test and seen.test(stated)
+        holds = seen.test(stated) if callable(seen.test) else seen.test
     except (InputError, ArithmeticError, ValueError, TypeError):
         holds = False
     return Fact(of, stated, holds, seen.because, seen.found)
@@ -84,7 +83,7 @@ def fact(of: str, stated: Leaf, seen: Shown) -> Fact:
 
 def compared(stated: Mapping[Path_, Leaf], shown: Mapping[Path_, Shown]) -> tuple[Fact, ...]:
     """A fact for every leaf that is printed, and for every one that is missing."""
-    unseen = told(False, "no explicit sublayer shows it", "nothing")
+    unseen = Shown(False, "no explicit sublayer shows it", "nothing")
     return tuple(
         fact("/".join(path), stated.get(path), shown.get(path, unseen))
         if path in stated

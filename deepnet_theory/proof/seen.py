@@ -19,7 +19,7 @@ from deepnet_theory.definitions.rule import closure
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role
 from deepnet_theory.proof.explicit import SAME, Practised, degrees
-from deepnet_theory.proof.facts import Fact, Leaf, Path_, Shown, compared, exactly, leaves, told
+from deepnet_theory.proof.facts import Fact, Leaf, Path_, Shown, compared, exactly, leaves
 from deepnet_theory.proof.stack import (
     CONSTANT,
     DEPTHS,
@@ -130,7 +130,7 @@ class AtRule:
         for index in range(len(self.data["remarks"])):
             yield ("remarks", str(index)), Shown(self.remark, "sizes that are printed", "")
         for part in self.far - {far[1] for far in map(FAR.match, self.data["remarks"]) if far}:
-            yield ("remarks", part), told(False, "S*r^2 at two depths", "it grows")
+            yield ("remarks", part), Shown(False, "S*r^2 at two depths", "it grows")
 
     def rule(self, which: str, stack: Places, closed: str) -> Iterator[tuple[Path_, Shown]]:
         """α, β and κ, which meet the balance and the closure; ρ and ε of a norm at them."""
@@ -146,7 +146,7 @@ class AtRule:
             balanced.append(met)
             words = f"the part changes the output by {size[0]:.6g} eta at every depth"
             for knob in ("alpha", "beta", "rate"):
-                yield (*at, knob), told(met, "balance and closure there", words)
+                yield (*at, knob), Shown(met, "balance and closure there", words)
                 if depth:
                     yield (*at, f"{knob}_value"), value(entry[knob], depth)
             yield (
@@ -163,7 +163,7 @@ class AtRule:
                 for where, text in entry.get("norm_epsilon", {}).items():
                     yield (*at, "norm_epsilon_value", where), value(text, depth)
         if which == "rule":
-            yield ("eta",), told(all(balanced), "every balance and closure", "")
+            yield ("eta",), Shown(all(balanced), "every balance and closure", "")
             if depth:
                 yield ("eta_value",), value(self.data["eta"], depth)
 

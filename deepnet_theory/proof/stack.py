@@ -66,7 +66,7 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class ExplicitSublayer:
-    """A sublayer at its α, β, κ and η.
+    """A sublayer at its α, β, κ and η, with the sizes that were measured of it.
 
     ``amplified`` is the factor of a change of the output behind a later part: the cross-attentions
     of that part, one after the other, where they grow.
@@ -75,15 +75,12 @@ class ExplicitSublayer:
     selection: Selection
     part: Part
     sublayer: Sublayer
+    sizes: Sizes
     alpha: Array
     beta: Array
     kappa: Array
     eta: Array
     amplified: Array | float
-
-    @cached_property
-    def sizes(self) -> Sizes:
-        return sizes(self.selection.the_placement, self.sublayer)
 
     def at_knobs(self, size: Monomial | None) -> Array:
         """A measured size at the sublayer's own α and β; zeros for none."""
@@ -183,7 +180,8 @@ def _places(selection: Selection, entries: str, eta: str) -> Places:
             if min(*alpha, *beta) <= 0:
                 raise InputError("alpha and beta must be positive")
             knobs = alpha, beta, kappa, at_depths(eta)
+            measured = sizes(selection.the_placement, sublayer)
             found[part.name, sublayer.name] = ExplicitSublayer(
-                selection, part, sublayer, *knobs, amplified
+                selection, part, sublayer, measured, *knobs, amplified
             )
     return found

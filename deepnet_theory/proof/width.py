@@ -27,7 +27,7 @@ from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.proof import batch, explicit
 from deepnet_theory.proof.derivation import SCHEMA, Derivation, derive
 from deepnet_theory.proof.explicit import Drawn, Seen, Slope
-from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
+from deepnet_theory.proof.facts import Fact, Shown, exactly, fact
 from deepnet_theory.proof.witness import sizes
 from deepnet_theory.sizes.batch import DOMINANT, POWERS, degree
 from deepnet_theory.sizes.equivalence import in_weights
@@ -140,7 +140,7 @@ class OfRow:
         if place.kind is Role.KEY_BIAS:
             branch = sizes(self.table.selection.the_placement, sublayer(place.sublayer))
             idle = branch.responses[place.parameter] is None
-            shown["gradient"] = told(row.gradient is None and idle, "explicit scores", "0")
+            shown["gradient"] = Shown(row.gradient is None and idle, "explicit scores", "0")
             return shown | {"rate": exactly(ONE, "its gradient is 0, and its rate left alone")}
         shown["gradient"] = self.shown(self.slopes.get("gradient"))
         if row.refused is not None:
@@ -157,7 +157,7 @@ class OfRow:
     def flat(self, slope: Slope | None, of: str) -> Shown:
         """Whether a size is of order one at every width, at the numbers that are printed."""
         holds = slope is not None and slope.tends_to(0.0)
-        return told(holds, f"{MATRICES}: {of} is of order one", f"{slope and slope.far:.2f}")
+        return Shown(holds, f"{MATRICES}: {of} is of order one", f"{slope and slope.far:.2f}")
 
     def coupled(self) -> Slope | None:
         """A decay in the gradient: a term of its own, or as large as g where its share is kept."""
@@ -177,13 +177,13 @@ class OfRow:
         if row.refused is None:
             return exactly(None, "explicit matrices show a rate")
         if row.multiplier is None:
-            return told(self.table.form != FORWARD, "a tied head needs a multiplier", row.refused)
+            return Shown(self.table.form != FORWARD, "a tied head needs a multiplier", row.refused)
         if row.place.starts_at_zero and not explicit.moves_zeros(self.update):
-            return told(True, "explicit zeros stay", row.refused)
+            return Shown(True, "explicit zeros stay", row.refused)
         if self.is_tied and action is not None:
             as_read = slopes(self.table, self.head, self.head).get("action")
             apart = as_read is not None and not (action + as_read * -1).tends_to(0.0)
-            return told(apart, "its rates as embedding and as head", row.refused)
+            return Shown(apart, "its rates as embedding and as head", row.refused)
         return Shown(None, "a law that is missing, which no matrix shows", row.refused)
 
 

@@ -36,15 +36,10 @@ Words = Inline | tuple[Inline, ...]  # as a block, a paragraph
 Prose = Callable[[str], str]
 
 
-def pieces(words: Words) -> tuple[Inline, ...]:
-    """The pieces of a line, each of one kind."""
-    return words if isinstance(words, tuple) else (words,)
-
-
 def joined(words: Words, formula: Callable[[Expr | str], str], verdict: str, prose: Prose) -> str:
     """A line in a printer's own form: of its formulas, its verdicts, and what is between them."""
     shown = ""
-    for piece in pieces(words):
+    for piece in words if isinstance(words, tuple) else (words,):
         if isinstance(piece, Formula):
             shown += formula(piece.expression)
         else:

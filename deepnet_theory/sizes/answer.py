@@ -66,7 +66,38 @@ class Answer(Displayed):
 
     @cached_property
     def consequences(self) -> tuple[Consequence, ...]:
-        return tuple(consequences(self.table))
+        """What Su argues with, by kind of sublayer; the shares of the other parameters."""
+        found = list[Consequence]()
+        rows = [row for row in self.parameters if row.place.kind is Role.SCALED]
+        for row in self.table.sublayers:
+            kind, part = row.kind, row.of.part.name
+            place = part, kind.members[0]
+            one = next(r for r in rows if (r.place.part, r.place.sublayer) == place)
+            squares = "S*r^2: bounded where independent branches stay near the identity"
+            sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
+            fails = "how the largest stable learning rate scales with depth (worst case)"
+            quantities = [
+                ("initial-weight", "size of a scaled matrix at initialisation", kind.beta),
+                ("gradient", "size of a scaled matrix's gradient", one.gradient),
+                ("update", "size of a scaled matrix's first update, in units of eta", one.update),
+                ("relative-update", "rho, update over weight, in units of eta", kind.relative),
+                ("branch-weight", "r, the branch against the identity path", kind.weight),
+                ("aligned-sum", sums, row.aligned),
+                ("self-consistency", squares, row.of.squares(kind)),
+            ]
+            for order, size in enumerate(row.orders, start=1):
+                unit = f"eta^{order}" if order > 1 else "eta"
+                meaning = f"output change of order {order} of an update, in units of {unit}"
+                quantities.append((f"order-{order}", meaning, size))
+            found += [Consequence(*quantity, part, kind.name) for quantity in quantities]
+            failing = row.failing, part, kind.name, row.state
+            found.append(Consequence("failing-rate", fails, *failing))
+        for other in (row for row in self.parameters if row not in rows):
+            at, name = other.place, other.place.parameter
+            meaning = f"{name}'s output change relative to the scaled matrices"
+            where = (at.part, at.sublayer, other.standing)
+            found.append(Consequence(f"share-{name}", meaning, other.share, *where))
+        return tuple(found)
 
     @property
     def parameters(self) -> tuple[ParameterRow, ...]:
@@ -192,40 +223,6 @@ class Consequence:
     @property
     def text(self) -> str:
         return "0" if self.value is None else str(self.value)
-
-
-def consequences(table: Table) -> Iterator[Consequence]:
-    """The quantities that Su argues with, by kind of sublayer; the shares of other parameters."""
-    rows = [row for row in table.parameters if row.place.kind is Role.SCALED]
-    for row in table.sublayers:
-        kind, part = row.kind, row.of.part.name
-        scaled = next(
-            r for r in rows if (r.place.part, r.place.sublayer) == (part, kind.members[0])
-        )
-        squares = "S*r^2: bounded where independent branches stay near the identity"
-        sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
-        fails = "how the largest stable learning rate scales with depth (worst case)"
-        quantities = [
-            ("initial-weight", "size of a scaled matrix at initialisation", kind.beta),
-            ("gradient", "size of a scaled matrix's gradient", scaled.gradient),
-            ("update", "size of a scaled matrix's first update, in units of eta", scaled.update),
-            ("relative-update", "rho, update over weight, in units of eta", kind.relative),
-            ("branch-weight", "r, the branch against the identity path", kind.weight),
-            ("aligned-sum", sums, row.aligned),
-            ("self-consistency", squares, row.of.squares(kind)),
-        ]
-        for order, size in enumerate(row.orders, start=1):
-            unit = f"eta^{order}" if order > 1 else "eta"
-            meaning = f"output change of order {order} of an update, in units of {unit}"
-            quantities.append((f"order-{order}", meaning, size))
-        for name, meaning, value in quantities:
-            yield Consequence(name, meaning, value, part, kind.name)
-        yield Consequence("failing-rate", fails, row.failing, part, kind.name, row.state)
-    for other in (row for row in table.parameters if row not in rows):
-        at, name = other.place, other.place.parameter
-        meaning = f"{name}'s output change relative to the scaled matrices"
-        where = (at.part, at.sublayer, other.standing)
-        yield Consequence(f"share-{name}", meaning, other.share, *where)
 
 
 def power_of(size: Monomial) -> str:

@@ -85,7 +85,7 @@ def constants_of(
         warning = Exponents(selection, rule).unstable
         c = Constants.of(selection, rule, layers, architecture, warning=warning)
         return _as_exported(c, selection, rule, form, row="own", rows={}, verdict="ASSUMED")
-    selection = answer.table.selection  # with the closure by name
+    selection = answer.table.rule.selection  # with the closure by name
     told = {"warning": answer.warning, "condition": answer.condition}
     own = answer.table.at(**layers)
     c = Constants.of(selection, answer.rule, layers, architecture, own, **told)

@@ -52,11 +52,6 @@ class Leading:
     powers: Powers = FLAT
     rest: Term | None = None
 
-    @classmethod
-    def symbol(cls) -> Leading:
-        """The depth itself."""
-        return cls(Fraction(1), (Fraction(1), Fraction(0)))
-
     def _rest(self, powers: Powers = FLAT, times: Coefficient = 1) -> Term | None:
         """The rest times a coefficient and powers."""
         return self.rest and (_times(self.rest[0], powers), self.rest[1] * times)
@@ -130,6 +125,7 @@ class Leading:
         return replace(term, rest=_next(term.rest, rest))
 
 
+SYMBOL = Leading(Fraction(1), (Fraction(1), Fraction(0)))  # the depth itself
 _FUNCTIONS: Functions = {
     "max": partial(max, key=Leading.place),
     "min": partial(min, key=Leading.place),
@@ -145,7 +141,7 @@ def expanded(root: Node, variable: str) -> Leading:
     Raises :class:`Hidden` where it is not known, ``ZeroDivisionError`` and ``ValueError`` where
     the expression has no real value.
     """
-    names = {**dict.fromkeys(INDEXED.symbols, Leading(FIXED)), variable: Leading.symbol()}
+    names = {**dict.fromkeys(INDEXED.symbols, Leading(FIXED)), variable: SYMBOL}
     term: Leading = fold(root, Algebra(names, _FUNCTIONS, number=Leading, power=pow))
     return term
 

@@ -20,7 +20,7 @@ from deepnet_theory.definitions.expression import Algebra, fold
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import MATRICES, Norm, Role, Sublayer
-from deepnet_theory.sizes.growth import Hidden, Leading
+from deepnet_theory.sizes.growth import SYMBOL, Hidden, Leading
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
@@ -198,14 +198,6 @@ class Signal:
         assert self.branch is not None
         return self.branch
 
-    def times(self, scalar: Leading, by: Monomial) -> Signal:
-        return replace(
-            self,
-            path=None if self.path is None else self.path * scalar,
-            branch=None if self.branch is None else self.branch * by,
-            moved={name: tuple(m * by for m in moves) for name, moves in self.moved.items()},
-        )
-
     def __add__(self, other: Signal) -> Signal:
         if self.number is not None and other.number is not None:
             return Signal(self.number + other.number)
@@ -229,7 +221,13 @@ class Signal:
             raise ValueError("a product of two values")
         if value.number is not None:
             return Signal(scalar * value.number)
-        return value.times(scalar, leading(scalar) if value.branch or value.moved else ONE)
+        by = leading(scalar) if value.branch or value.moved else ONE
+        return replace(
+            value,
+            path=None if value.path is None else value.path * scalar,
+            branch=None if value.branch is None else value.branch * by,
+            moved={name: tuple(m * by for m in moves) for name, moves in value.moved.items()},
+        )
 
     def __truediv__(self, other: Signal) -> Signal:
         return self * other ** Fraction(-1)
@@ -345,7 +343,7 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
     Raises :class:`Refusal` where the equation is not an identity path plus one branch.
     """
     equation = Algebra(
-        {"x": Signal(path=_NUMBER_ONE), "alpha": Signal(Leading.symbol())},
+        {"x": Signal(path=_NUMBER_ONE), "alpha": Signal(SYMBOL)},
         {"branch": partial(_branched, sublayer), "norm": partial(_normed, norm)},
         number=lambda value: Signal(Leading(value)),
         power=pow,

@@ -63,10 +63,6 @@ class Monomial:
     def from_powers(cls, powers: Mapping[str, Fraction]) -> Monomial:
         return cls(tuple(sorted((b, p) for b, p in powers.items() if p)))
 
-    @property
-    def powers(self) -> dict[str, Fraction]:
-        return dict(self.items)
-
     def exponent(self, symbol: str) -> Fraction:
         """The exponent of one base, 0 where it does not occur."""
         return next((power for base, power in self.items if base == symbol), Fraction(0))
@@ -84,7 +80,7 @@ class Monomial:
     def __mul__(self, other: Monomial) -> Monomial:
         if not other.items:
             return self
-        powers = self.powers
+        powers = dict(self.items)
         for base, power in other.items:
             powers[base] = powers.get(base, Fraction(0)) + power
         return Monomial.from_powers(powers)
@@ -144,7 +140,7 @@ class Monomial:
 
     def _one_root(self) -> tuple[dict[str, int], Fraction]:
         """Whole powers and the root around them, negative where every symbol is below the line."""
-        powers = self.powers
+        powers = dict(self.items)
         numerator = gcd(*(p.numerator for p in powers.values()))
         outer = Fraction(numerator, lcm(*(p.denominator for p in powers.values())))
         below = all(powers[base] < 0 for base in self.symbols or powers)
@@ -199,7 +195,7 @@ def solve(conditions: Iterable[Monomial], unknowns: Sequence[str]) -> Solution |
     """
     # Not as polynomials: a computer algebra system looks for all roots of 2*N*beta**4/alpha**4 = 1
     # and may not return. In logarithms there is one solution or none, in microseconds.
-    rows = [condition.powers for condition in conditions]
+    rows = [dict(condition.items) for condition in conditions]
     pivots: dict[str, dict[str, Fraction]] = {}
     for row in rows:
         for unknown, pivot in pivots.items():

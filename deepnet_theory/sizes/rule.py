@@ -211,15 +211,11 @@ class _Problem:
     def bare(self, part: Part, later: Balanced | None = None, grouped: bool = True) -> Balanced:
         """A part with symbols for its knobs; one kind ``"*"`` where all sublayers behave alike."""
         bare = Balanced(part, (), self.closure, self.amplification(later))
-        distinct = list({s.name: s for s in part.layer}.values())
-        kinds = tuple(self.kind(bare, (s,), s.name) for s in distinct)
-        if grouped and len({self._signature(kind) for kind in kinds}) == 1:
-            kinds = (self.kind(bare, tuple(distinct), "*"),)
-        return replace(bare, kinds=kinds)
-
-    def _signature(self, kind: Kind) -> tuple[object, ...]:
-        same = {str(getattr(kind, k)): Monomial.of(k) for k in ("alpha", "beta", "rate")}
-        return kind.moved.put(same), kind.weight.put(same), kind.matrices
+        distinct = tuple({s.name: s for s in part.layer}.values())
+        shared = [self.kind(bare, (s,), "*") for s in distinct]  # at the same symbols
+        if grouped and len({(kind.moved, kind.weight, kind.matrices) for kind in shared}) == 1:
+            return replace(bare, kinds=(self.kind(bare, distinct, "*"),))
+        return replace(bare, kinds=tuple(self.kind(bare, (s,), s.name) for s in distinct))
 
     def kind(self, bare: Balanced, sublayers: tuple[Sublayer, ...], name: str) -> Kind:
         part, (first, *_) = bare.part, sublayers

@@ -215,20 +215,16 @@ class ParameterRow:
 class Table:
     rule: DerivedRule
 
-    @property
-    def selection(self) -> Selection:
-        return self.rule.selection
-
     @cached_property
     def sublayers(self) -> tuple[SublayerRow, ...]:
         return tuple(SublayerRow(b, kind) for b in self.rule.parts for kind in b.kinds)
 
     @cached_property
     def parameters(self) -> tuple[ParameterRow, ...]:
-        where, norm, found = self.selection.the_placement, self.selection.the_norm, []
+        selection, found = self.rule.selection, list[ParameterRow]()
         for part in self.rule.parts:
             for sublayer in dict.fromkeys(part.part.layer):
-                law = laws.law(where, sublayer, norm)
+                law = laws.law(selection.the_placement, sublayer, selection.the_norm)
                 found += [self._parameter(part, law, at) for at in places_of(part.part, law)]
         return tuple(found)
 
@@ -242,8 +238,9 @@ class Table:
 
         It does not where the stream, which no norm takes back, grows with what is added to it.
         """
-        for depth in self.selection.the_stack.depths:
-            for part in self.rule.parts if self.selection.the_placement.normalises_sum else ():
+        selection = self.rule.selection
+        for depth in selection.the_stack.depths:
+            for part in self.rule.parts if selection.the_placement.normalises_sum else ():
                 grows = max(part.squares(kind).exponent(depth) for kind in part.kinds)
                 yield from far(part.part.name, depth, grows)
 
@@ -257,7 +254,7 @@ class Table:
 
     def _parameter(self, part: Balanced, law: laws.Law, place: Place) -> ParameterRow:
         name, role = place.parameter, place.kind
-        degrees = self.rule.update
+        selection, degrees = self.rule.selection, self.rule.update
         kind = part.kind_of(law.sublayer.name)
         gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
         size = laws.initial(name, role, gains)
@@ -265,30 +262,25 @@ class Table:
         start = None if place.starts_at_zero else size
         kappa = kind.rate if role is Role.SCALED else ONE
         gradient = moved = share = None
+        needed: dict[str, Monomial] = {}  # what each constant is beside, where anything moves
         if response := law.response(name, gains, part.part.depth):
             gradient = response * law.reached(name)
             moved = degrees.stepped(gradient, start, part.eta * kappa)
             count = part.count
-            if name in laws.OF_NORMS and self.selection.the_placement.normalises_sum:
+            if name in laws.OF_NORMS and selection.the_placement.normalises_sum:
                 count = Monomial.number(len(part.part.sums)) * Monomial.of(part.part.depth)
             share = count * part.amplification * response * moved
+            own = {"g": gradient, "theta": size}
+            for constant, degree in update.practised(selection.the_optimizer).items():
+                needed[constant] = degree.put(own)
         # what moves more than the matrices do in depth would unbalance the rule: it steps less;
         # what moves less is left alone, since a larger rate for it is a choice and no necessity
         dominant = share is not None and share.exponent(part.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
-        constants = update.practised(self.selection.the_optimizer)
-
-        def of_size(constant: str) -> Monomial:
-            """The size of a term of the constant's degrees in this gradient and this parameter."""
-            if gradient is None or constant not in constants:  # it never moves: whatever its ε
-                return ONE
-            return constants[constant].put({"g": gradient, "theta": size})
-
-        decay = None
+        decay, epsilon = None, needed.get("epsilon", ONE)
         if place.is_matrix:
             shrunk = ONE if gradient is None else degrees.stepped(gradient, size, ONE) / size
-            decay = of_size("decay") / (part.eta * rate * shrunk)
-        epsilon = of_size("epsilon")
+            decay = needed.get("decay", ONE) / (part.eta * rate * shrunk)
         return ParameterRow(place, start, gradient, moved, rate, epsilon, decay, share)
 
 

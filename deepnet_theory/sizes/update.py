@@ -56,10 +56,10 @@ MANY = Monomial.of("many")  # a fixed count that is larger than any width
 CONSTANTS = ("epsilon", "decay")
 HALF = Fraction(1, 2)
 
-Parity = tuple[bool, bool]  # odd in g, odd in theta
+Parity = frozenset[str]  # the names that a term is odd in; a product's are in one factor alone
 Powers = tuple[Fraction, ...]
-EVEN: Parity = (False, False)
-ALIGNED: Parity = (True, False)
+EVEN: Parity = frozenset()
+ALIGNED: Parity = frozenset({GRADIENT})
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class Fold:
             case Name("g"):
                 return Sized(Monomial.of(GRADIENT), frozenset({ALIGNED}), _G, GRADIENT)
             case Name("theta"):
-                odd = frozenset({(False, True)})
-                return Sized(Monomial.of(PARAMETER), odd, _THETA, PARAMETER)
+                odd = frozenset({PARAMETER})
+                return Sized(Monomial.of(PARAMETER), frozenset({odd}), _THETA, PARAMETER)
             case Name(name):
                 return _scalar(Monomial.of(name))
             case Power(base, exponent):
@@ -288,7 +288,7 @@ class Fold:
             number = left.number * right.number
         return Sized(
             left.size * right.size,
-            frozenset(_joined(one, other) for one in left.parities for other in right.parities),
+            frozenset(one ^ other for one in left.parities for other in right.parities),
             tuple(map(operator.add, left.vanishes, right.vanishes)),
             left.of if right.scalar else (right.of if left.scalar else ""),
             number,
@@ -355,16 +355,12 @@ def _of_mean(value: Sized) -> Monomial:
     return ONE if len(value.parities) == 1 else value.spread
 
 
-def _joined(one: Parity, other: Parity) -> Parity:
-    return one[0] ^ other[0], one[1] ^ other[1]
-
-
 def _bent(parities: frozenset[Parity], *, odd: bool) -> frozenset[Parity]:
     r"""The parities of an odd or an even function of a sum: :math:`f(L)(s/L)^n` over its terms."""
-    first = max(parities)
+    first = max(parities, key=sorted)
     found = {first if odd else EVEN}
     for other in parities:
-        found |= {_joined(one, _joined(first, other)) for one in found}
+        found |= {one ^ first ^ other for one in found}
     return frozenset(found)
 
 
@@ -541,7 +537,7 @@ def _step(
         fold.require_second_moment(value)
     except MissingLaw as missing:
         raise _no_width(optimizer, str(missing)) from None
-    if not any(odd for odd, _ in value.parities):
+    if not any(GRADIENT in odd for odd in value.parities):
         why = "no part is odd in g, so that it does not follow the gradient"
         raise _no_width(optimizer, why)
     entry = value.size / Monomial.of("eta")
