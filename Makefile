@@ -44,7 +44,8 @@ site: $(STAMP)  ## the tests of README, pages, prose and benchmarks
 	$(BIN)/python -m pytest -n auto --dist worksteal $(FAST) tests/site
 
 outputs: $(STAMP)  ## approve what commands print today, to be read as a difference
-	APPROVE=1 $(BIN)/python -m pytest -n auto tests/test_outputs.py tests/report
+	APPROVE=1 $(BIN)/python -m pytest -n auto tests/test_outputs.py tests/report tests/models/test_findings.py \
+		tests/models/test_outer_words.py
 
 slow: $(STAMP)  ## the tests that take longer
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not notebooks"

@@ -299,7 +299,7 @@ def transfer(
         )
         places = tuple({**place, **more} for place in sizes for more in dials)
         given |= {"width": places[-1]["d"]} if wide else {}
-        given |= {"batch": batch or places[0].get("B", 8), "seeds": seeds}
+        given |= {"batch": places[0].get("B", 8) if batch is None else batch, "seeds": seeds}
         settings, work = settings_and_work(given)
         work.setdefault("processes", None)  # the builder's models are trained on all cores
         # a worker elsewhere has another folder

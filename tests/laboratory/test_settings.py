@@ -22,17 +22,10 @@ from deepnet_theory.laboratory.settings import (
 )
 
 
+# what no command types: the others are sessions, tests/outputs/refused_work.txt
 @pytest.mark.parametrize(
-    ("field", "bad"),
-    [
-        ("width", 0), ("width", 65), ("width", 64.0), ("width", True), ("heads", 3), ("heads", -1),
-        ("tokens", 0), ("batch", 0), ("seeds", 1), ("seeds", None), ("activation", "tanh"),
-        ("step", "vectors"), ("data", "images"), ("data", "gaussian"), ("data", "gaussian:"),
-        ("data", "gaussian:1.5"), ("data", "gaussian:-0.1"), ("data", "gaussian:nan"),
-        ("device", "tpu"), ("dtype", "bfloat16"), ("draws", 0), ("seed", -1), ("seed", 1.5),
-        ("ffn_ratio", 0), ("ffn_ratio", math.nan), ("ffn_ratio", math.inf), ("ffn_ratio", 0.001),
-    ],
-)  # fmt: skip
+    ("field", "bad"), [("width", 64.0), ("width", True), ("seeds", None), ("ffn_ratio", math.inf)]
+)
 def test_bad_values_are_restated(field, bad):
     with pytest.raises(InputError) as caught:
         Settings(**{field: bad})
@@ -82,10 +75,8 @@ def test_a_range_is_geometric(first, ratio):
     assert all(0.4 < s < 1.6 for s in steps)
 
 
-BAD = ["", " ", "0", "8,0", "-8", "8,,16", "8.5", "nan", "inf", "8:", ":8", "16:8", "8:8", "1e3",
-       "x", "8x6", "1000001", "9" * 400, "٨", [], [8.0], [True], [math.nan], [None], None, 8,
-       [(8, 6)]]  # fmt: skip
-BAD_PAIRS = ["8", "8x", "x6", "8x6x4", "8x0", "8:16", [{"N": 8}], [8]]
+BAD = ["8,,16", "nan", "1e3", "9" * 400, "٨", [], [8.0], [True], [None], None, 8, [(8, 6)]]
+BAD_PAIRS = ["x6", "8x6x4", "8x0", [{"N": 8}], [8]]
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ PINNED = [
     *({word: GRAMMAR[word][i % len(GRAMMAR[word])] for word in WORDS}
       for i in range(max(len(GRAMMAR[word]) for word in WORDS))),
     {"stack": "encoder-decoder", "packing": "apart", "shared keys": True}, {"stack": "decoder"},
-    {"feed": "ffn@2/4", "experts": "stacked"},
+    {"feed": "ffn@2/4", "experts": "stacked", "sum": "buffers"},
     *({"feed": "ffn@2/4", "placement": placed, "experts": "apart"}
       for placed in ("res-post-ln", "sandwich-ln")),
     {"attention": "attention-gated", "placement": "res-post-ln", "stack": "decoder",
      "beside": True, "matrix": "left", "sum": "flat"},
     {"placement": "sandwich-ln", "norm": "layer", "normed": "std"},  # an ε beside what it divides
-    {"feed": "ffn@2/4", "stack": "decoder", "attention": "attention"},  # a router is off
+    {"feed": "ffn@2/4", "stack": "decoder", "attention": "attention", "sum": "rsub"},  # no router
 ]  # fmt: skip
 
 

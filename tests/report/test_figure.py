@@ -8,11 +8,13 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure as Canvas
 
 import deepnet_theory as dt
 from deepnet_theory.report.document import Figure, Mark, Series
 from deepnet_theory.report.experiment import along, figures
-from deepnet_theory.report.figure import COLOURS, drawn, ends
+from deepnet_theory.report.figure import COLOURS, drawn, ends, panel
 from deepnet_theory.report.formatters import draw
 
 from .stored import PLAIN, RESULTS, RIVAL, VERIFICATION
@@ -143,3 +145,87 @@ def test_a_plot_is_written_as_what_it_is(tmp_path):
     assert (tmp_path / "x.svg").read_text(encoding="utf-8").startswith("<svg")
     with pytest.raises(dt.InputError, match=r"ends in \.svg"):
         plot_.save(tmp_path / "x.png")
+
+
+def axes(shown):
+    """The axes of a figure's first panel."""
+    one = Canvas().subplots()
+    panel(one, shown.panels[0][1], shown)
+    return one
+
+
+SIZES = st.floats(0.01, 1e4)
+
+
+@given(st.lists(SIZES, min_size=1, max_size=12), st.booleans(), SIZES)
+def test_an_upright_axis_holds_all_that_is_measured_up_to_its_top(values, linear, top):
+    marks = tuple(Mark(i + 1.0, y, y, y) for i, y in enumerate(values))
+    low, high = ends(figure(Series("s", marks), linear=linear, top=top))
+    least, most = min(values), min(max(values), top)
+    if linear:
+        room = (most - least or 1.0) / 16
+        assert (low, high) == pytest.approx((least - room, most + room))
+    else:  # its middle is theirs, and a flat line looks flat
+        assert low * high == pytest.approx(least * most)
+        assert high / low == pytest.approx(max(1.25**2 * most / least, 7))
+
+
+@pytest.mark.parametrize("places", [(3.0,), (1.0, 4.0, 2.0), tuple(2.0**i for i in range(10))])
+@pytest.mark.parametrize(("linear", "of_x"), [(True, True), (False, False), (True, False)])
+def test_marks_bars_and_ticks_are_at_their_numbers(places, linear, of_x):
+    marks = tuple(Mark(x, 2.0, x / 2, x * 3, of_x) for x in places)
+    band = Series("b", (), band=(Mark(1, 5, 4.0, 6.0), Mark(2, 5, 3.0, 7.0)), colour=1)
+    curve = Series("c", (), ((places[0], 3.0), (places[-1] + 1, -1.0)), colour=2)
+    shown = figure(Series("s", marks), band, curve, linear=linear, level=(2.5, "level"))
+    one = axes(shown)
+    first, last = one.get_xlim()
+    every = [places[0], places[-1] + 1, *places * (not of_x)]
+    named = sorted(set(places)) * (not of_x)
+    assert (first, last) == pytest.approx((min(every) / 1.12, max(every) * 1.12))
+    assert one.get_ylim() == pytest.approx(ends(shown))
+    assert (one.get_xscale(), one.get_yscale()) == ("log", "linear" if linear else "log")
+    if 0 < len(named) <= 9:
+        assert one.get_xticks() == pytest.approx(named)
+    bars = [c for c in one.containers if c.has_xerr or c.has_yerr]
+    assert len(bars) == len(marks) and {c.has_xerr for c in bars} == {of_x}
+    for m, bar in zip(marks, bars, strict=True):
+        point, _, (segments,) = bar
+        assert (point.get_xdata()[0], point.get_ydata()[0]) == (m.x, m.y)
+        ((low, high),) = (segment[:, int(not of_x)] for segment in segments.get_segments())
+        held = min(max(m.low, first), last) if of_x else m.low
+        above = min(max(m.high, first), last) if of_x else m.high
+        centre = m.x if of_x else m.y
+        assert (low, high) == pytest.approx((min(held, centre), max(above, centre)))
+    (path,) = (c.get_paths()[0] for c in one.collections if isinstance(c, PolyCollection))
+    assert {(1, 4), (1, 6), (2, 3), (2, 7)} <= {tuple(v) for v in path.vertices.tolist()}
+    drawn_line, level = (line for line in one.lines if len(line.get_xdata()) == 2)
+    y = drawn_line.get_ydata()
+    assert y[0] == 3.0 and (y[1] == -1.0 if linear else math.isnan(y[1]))
+    assert level.get_ydata() == [2.5, 2.5] and level.get_label() == "level"
+
+
+def test_the_rule_lies_on_top_and_what_is_measured_or_dashed_looks_so():
+    line = ((1.0, 1.0), (2.0, 2.0))
+    looks = [
+        Series("rule", line=line),
+        Series("rival", line=line, dashed=True, colour=1, shade=0.5),
+        Series("curve", line=line, measured=True, colour=2, shade=0.0),
+    ]
+    one = axes(figure(*looks, counted=True))
+    lines = [next(li for li in one.lines if li.get_label() == s.label) for s in looks]
+    order = [li.get_zorder() for li in lines]
+    assert order == sorted(order, reverse=True) and len(set(order)) == 3
+    assert [li.get_alpha() for li in lines] == pytest.approx([1.0, 0.65, 0.3])
+    assert [li.get_linestyle() for li in lines] == ["-", "--", "-"]
+    assert [li.get_marker() for li in lines] == ["", "", "."]
+    assert one.get_xlim() == (0.5, 2.5) and one.get_xscale() == "linear"
+    assert one.get_xlabel() == "N" and axes(figure(*looks)).get_xlabel() == "N (log scale)"
+    svg = drawn(figure(*looks, counted=True)).svg
+    assert all(f">{s.label}<" in svg for s in looks)
+
+
+def test_a_long_title_and_a_long_label_are_folded():
+    shown = figure(Series(f"{'l' * 20} mno p", line=((1, 1), (2, 2))))
+    svg = drawn(replace(shown, panels=((f"{'a' * 40} bcd e", shown.panels[0][1]),))).svg
+    texts = {line.strip() for line in re.findall(r"<text[^>]*>([^<]*)<", svg)}
+    assert {f"{'a' * 40} bcd", "e", f"{'l' * 20} mno", "p"} <= texts

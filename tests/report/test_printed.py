@@ -1,6 +1,5 @@
 """Stored results and a document of every kind of block, by each printer and in an interpreter."""
 
-import os
 import re
 from dataclasses import dataclass, replace
 from html import unescape
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import sympy as sp
+from approved import approve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +30,7 @@ from .stored import MODEL, RESULTS, TRAINING, TRANSFER, VERIFICATION
 
 GIVEN = (("d", float("nan")), ("N", 0.5))  # exponents of a wrong rule
 SIGNS = {"alpha", "beta", "epsilon", "sqrt"}  # words that a page sets as signs
-APPROVED = Path(__file__).parent / "approved"  # `make outputs` writes them anew
+APPROVED = Path(__file__).parent / "approved"
 N, eta, alpha_e = sp.symbols("N eta alpha_e", positive=True)
 LONG = (
     "a sentence that is longer than a line of the narrowest terminal, so that it has to be folded"
@@ -69,21 +69,13 @@ EVERYTHING = doc.Document(
 )  # fmt: skip
 
 
-def approve(name, shown):
-    file = APPROVED / name
-    if os.environ.get("APPROVE"):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(shown, encoding="utf-8")
-    assert shown == file.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_stored_result_is_printed_as_approved_and_a_page_loses_no_word(name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     result = RESULTS[name]
     shown = text(result)
     assert max(map(len, shown.splitlines())) <= 80
-    approve(f"{name}.txt", shown)
+    approve(APPROVED / f"{name}.txt", shown)
     whole = html(result)
     count = balanced(whole)
     assert count["table"] and count["svg"]
@@ -99,7 +91,7 @@ def test_a_document_of_everything_is_printed_as_approved(form, monkeypatch):
     balanced(page(EVERYTHING))
     # how a drawing looks is matplotlib's, and differs between its versions
     shown = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "…", shown, flags=re.S)
-    approve(f"everything.{form}", shown)
+    approve(APPROVED / f"everything.{form}", shown)
 
 
 def test_verdicts_have_their_colour_and_headings_are_bold():
