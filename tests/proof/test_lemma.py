@@ -56,7 +56,7 @@ def test_what_the_route_does_not_cover_is_refused_with_the_probes_name(select, w
 def test_the_route_refuses_a_branch_of_another_weight(monkeypatch):
     """The layer cake's products of Jacobians hold of norm(alpha*x + branch(x))."""
     half = Placement("mine", "norm(alpha*x + branch(x)/2)", final_norm=True)
-    monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: {"mine": half})
+    monkeypatch.setattr("deepnet_theory.definitions.placement.PLACEMENTS", {"mine": half})
     selection = Selection(optimizer="sgd", placement="mine")
     assert len(derive(selection).rule.entries) == 1
     with pytest.raises(Refusal, match="the lemma route covers"):

@@ -91,7 +91,7 @@ def test_predictions_carry_rivals_and_warn_where_the_identity_is_left(crossed):
 
 def test_an_own_rule_keeps_the_size_of_a_stream_that_no_norm_takes_back(monkeypatch):
     mine = Placement("mine", "alpha*x + branch(norm(x))", final_norm=True)
-    monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: {"mine": mine})
+    monkeypatch.setattr("deepnet_theory.definitions.placement.PLACEMENTS", {"mine": mine})
     selection = Selection(optimizer="adam", placement="mine")
     for wrong in ("2*N", "2", "1/2", "1 + 1/sqrt(N)"):
         with pytest.raises(Refusal, match="the coefficient of x must be 1"):

@@ -82,14 +82,14 @@ def test_what_has_no_rule_is_refused(select, says):
 @pytest.mark.parametrize(("equation", "says"), EQUATIONS)
 def test_an_equation_that_keeps_no_stream_is_refused(equation, says, method, monkeypatch):
     mine = Placement("mine", equation, final_norm=True)
-    monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: {"mine": mine})
+    monkeypatch.setattr("deepnet_theory.definitions.placement.PLACEMENTS", {"mine": mine})
     refused_alike(Selection(optimizer="adam", placement="mine", method=method), says)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_branch_that_no_one_gain_balances_is_refused(method, monkeypatch):
     mine = Sublayer("mine", "x*inner + phi(x*inner)*out")
-    monkeypatch.setattr("deepnet_theory.definitions.sublayer.sublayers", lambda: {"mine": mine})
+    monkeypatch.setattr("deepnet_theory.definitions.sublayer.SUBLAYERS", {"mine": mine})
     says = r"no law for the sublayer 'mine'.*no one beta balances it"
     refused_alike(Selection(optimizer="sgd", layer="mine", method=method), says)
 
@@ -101,7 +101,7 @@ def test_other_questions_refuse_what_has_no_answer(monkeypatch):
     with pytest.raises(Refusal, match="without cross-attention"):
         Exponents(no_cross, own_rule(("encoder", "decoder"), "1", "1")).all()
     empty = Closure("empty", (("alpha", "alpha"),))
-    monkeypatch.setattr("deepnet_theory.definitions.selection.closures", lambda: {"empty": empty})
+    monkeypatch.setattr("deepnet_theory.definitions.selection.CLOSURES", {"empty": empty})
     for more, named in (
         ({}, "alpha, beta"),
         ({"stack": "encoder-decoder"}, "alpha_d, beta_d"),
