@@ -516,7 +516,7 @@ def in_budget(c: Constants, budget: Budget, stepped: Steps = lambda _: True) -> 
 
 def with_averages(selection: Selection) -> Monomial:
     """What the rate takes besides, in powers of B, where 1 - β takes its own: 1 under Adam."""
-    row = role_table(selection, "batch").row("query")
+    row = next(row for row in role_table(selection, "batch").rows if row.place.sublayer)
     return (row.memory_rate or ONE) / (row.rate or ONE) if row.memory else ONE
 
 
