@@ -29,10 +29,9 @@ class OnArrays(Algebra):
             return float({"numel": rows * columns, "rows": rows, "columns": columns}[function])
         first, *others = map(self.whole, arguments)
         match function:
-            case "norm":
-                return self._norm(first)
-            case "rms":
-                return self._norm(first) / math.sqrt(rows * columns)
+            case "norm" | "rms":
+                length = self.xp.sqrt((first * first).sum(axis=(-2, -1), keepdims=True))
+                return length if function == "norm" else length / math.sqrt(rows * columns)
             case "polar":
                 return self.polar(first)
             case "max":
@@ -42,9 +41,6 @@ class OnArrays(Algebra):
             case "clip":
                 return self.xp.minimum(self.xp.maximum(first, others[0]), others[1])
         return getattr(self.xp, function)(first)
-
-    def _norm(self, value: Any) -> Any:
-        return self.xp.sqrt((value * value).sum(axis=(-2, -1), keepdims=True))
 
     def whole(self, value: Any) -> Any:
         """A value as an array of the parameter's shape."""

@@ -160,15 +160,16 @@ FUNCTIONS: Functions = {"sqrt": math.sqrt, "log": math.log, "abs": abs, "max": m
 
 
 def to_power(base: Any, exponent: Fraction) -> Any:
-    """A power of a number or an array; a whole exponent stays whole, for negative bases."""
+    """A power of a number or an array; a whole exponent stays whole."""
+    # negative bases have such powers; a logarithm loses the small imaginary part of an entry
     return base ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
 
 
 @dataclass(frozen=True)
 class Algebra:
-    """What an interpreter makes of each kind of node; where it says nothing, what Python does.
+    """The meaning of each kind of node; by default Python's operators on floats.
 
-    ``names`` and ``functions`` are those of the grammar, ``operators`` its signs.
+    ``names`` and ``functions`` have those of the grammar, ``operators`` its four signs.
     """
 
     names: Mapping[str, Any]

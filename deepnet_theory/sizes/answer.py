@@ -66,7 +66,7 @@ class Answer(Displayed):
 
     @cached_property
     def consequences(self) -> tuple[Consequence, ...]:
-        """What Su argues with, by kind of sublayer; the shares of the other parameters."""
+        """The quantities of Su's argument by kind of sublayer, and shares of other parameters."""
         found = list[Consequence]()
         rows = [row for row in self.parameters if row.place.kind is Role.SCALED]
         for row in self.table.sublayers:

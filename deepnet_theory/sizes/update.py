@@ -56,7 +56,7 @@ MANY = Monomial.of("many")  # a fixed count that is larger than any width
 CONSTANTS = ("epsilon", "decay")
 HALF = Fraction(1, 2)
 
-Parity = frozenset[str]  # the names that a term is odd in; a product's are in one factor alone
+Parity = frozenset[str]  # the names that a term is odd in
 Powers = tuple[Fraction, ...]
 EVEN: Parity = frozenset()
 ALIGNED: Parity = frozenset({GRADIENT})
@@ -377,7 +377,7 @@ class Degrees(Fold):
     in_width = False
 
     def __init__(self) -> None:
-        super().__init__(counts((ONE, ONE)))
+        super().__init__(dict.fromkeys((INPUTS, ROWS, COLUMNS, RANK), ONE))
         self.zeros = set()
 
     def lacks(self, law: str) -> None:
