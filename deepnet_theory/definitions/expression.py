@@ -160,9 +160,8 @@ FUNCTIONS: Functions = {"sqrt": math.sqrt, "log": math.log, "abs": abs, "max": m
 
 
 def to_power(base: Any, exponent: Fraction) -> Any:
-    """A power of a number or an array; a whole exponent stays whole."""
-    # negative bases have such powers; a logarithm loses the small imaginary part of an entry
-    return base ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
+    """A power of a number or an array, by a float."""
+    return base ** float(exponent)
 
 
 @dataclass(frozen=True)
