@@ -66,7 +66,7 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class ExplicitSublayer:
-    """A sublayer at its α, β, κ and η, with the sizes that were measured of it.
+    """A sublayer at its α, β, κ and η, with its measured sizes.
 
     ``amplified`` is the factor of a change of the output behind a later part: the cross-attentions
     of that part, one after the other, where they grow.
