@@ -74,8 +74,9 @@ def test_beyond_a_cliff_nothing_is_made_of_one_side():
     inside, cliff = (alone(losses, level) for level in (FAILED, 2.7))
     assert RATES[2] < inside.best < RATES[3] and inside.slack == 0
     assert cliff.best == pytest.approx(RATES[2]) and cliff.slack == pytest.approx(math.log(2) / 2)
-    uneven = alone([3.0, 2.5, 3.2], 2.7, [1e-3, 4e-3, 6e-3])  # the wider gap is below
-    assert uneven.best == pytest.approx(4e-3) and uneven.slack == pytest.approx(math.log(4) / 2)
+    for rates in ([1e-3, 4e-3, 6e-3], [3e-3, 4e-3, 16e-3]):  # the wider gap is below, or above
+        uneven = alone([3.0, 2.5, 3.2], 2.7, rates)
+        assert uneven.best == pytest.approx(4e-3) and uneven.slack == pytest.approx(math.log(2))
 
 
 def test_the_failing_rate_is_the_first_above_the_best():

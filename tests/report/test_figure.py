@@ -52,13 +52,13 @@ def test_a_result_is_drawn_alike_each_time_in_light_and_dark_without_an_address(
 
 
 def test_a_line_of_the_predicted_slope_goes_through_the_first_point():
-    svg = draw({"f": {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}}, "x", "y", {"f": 1}).svg
+    svg = draw({"f": {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}, "g": {1.0: 9.0}}, "x", "y", {"f": 1}).svg
     first, middle, last = marks(svg)
     run, *_ = lines(svg)
     (_, x1, y1), _, (_, x2, y2) = run
     assert first == pytest.approx((x1, y1), abs=0.1) and last == pytest.approx((x2, y2), abs=0.1)
     assert middle[1] > (y1 + y2) / 2 + 1  # 5 lies below 6
-    assert "f (slope +1)" in svg
+    assert "f (slope +1)" in svg and ">g<" in svg
 
 
 def test_rivals_have_their_points_and_slopes_and_an_unpredicted_one_has_no_line():
@@ -184,8 +184,8 @@ def test_marks_bars_and_ticks_are_at_their_numbers(places, linear, of_x):
     assert (first, last) == pytest.approx((min(every) / 1.12, max(every) * 1.12))
     assert one.get_ylim() == pytest.approx(ends(shown))
     assert (one.get_xscale(), one.get_yscale()) == ("log", "linear" if linear else "log")
-    if 0 < len(named) <= 9:
-        assert one.get_xticks() == pytest.approx(named)
+    assert 0 < len(named) <= 9 or len(one.get_xticks()) > 1
+    assert len(named) in (0, 10) or one.get_xticks() == pytest.approx(named)
     bars = [c for c in one.containers if c.has_xerr or c.has_yerr]
     assert len(bars) == len(marks) and {c.has_xerr for c in bars} == {of_x}
     for m, bar in zip(marks, bars, strict=True):
