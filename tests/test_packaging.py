@@ -30,8 +30,6 @@ import deepnet_theory as dt
 dt.export(dt.derive(optimizer='lamb'), 8)
 told()
 print("published", *(m for m in sys.modules if "_discovered.scheme." in m))
-dt.predict_update('adam', [2], seeds=2, width=8, heads=1, tokens=4)
-told()
 """
 
 
@@ -45,9 +43,8 @@ def test_nothing_heavy_is_imported_early():
         [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=ROOT
     )
     lines = [line.split() for line in done.stdout.splitlines()]
-    listed, derived, proved, measured = (line[1:] for line in lines if line[:1] == ["loaded"])
+    listed, derived, proved = (line[1:] for line in lines if line[:1] == ["loaded"])
     assert listed == derived == ["numpy"] and proved == ["sympy", "numpy"]
-    assert "torch" in measured and "matplotlib" not in measured
     assert [line for line in lines if line[:1] == ["published"]] == [
         ["published", "deepnet_theory._discovered.scheme.gpt_2"]  # which was asked for, alone
     ]

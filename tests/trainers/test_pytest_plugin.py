@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PLUGIN = "deepnet_theory.trainers.pytest_plugin"
 
@@ -33,24 +35,23 @@ def test_without_a_rule(follows_rule):
 """
 
 
-def pytest_in(folder, **environment):
-    words = "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider", "."
-    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", **environment}
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, capture_output=True, text=True, encoding="utf-8",
-        env={**os.environ, **alone},
-    )  # fmt: skip
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+WORDS = "-q", "-p", PLUGIN, "-p", "no:cacheprovider", "."
 
 
 def test_what_is_silently_wrong_or_has_no_rule_fails_with_the_reason_and_what_is_right_passes(
-    tmp_path,
+    tmp_path, monkeypatch, capsys
 ):
-    """In a process of its own: pytester would unload here what those tests import first."""
+    """In this process, which has torch: pytester would unload what those tests import first."""
     (tmp_path / "test_it.py").write_text(TESTS, encoding="utf-8")
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-    done = pytest_in(tmp_path, PYTHONPATH=path)
-    text = " ".join(line.removeprefix("E").strip() for line in done.stdout.splitlines())
-    assert "2 failed, 1 passed" in text, text + done.stderr
+    for name, value in ALONE.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    pytest.main([*WORDS, "-p", "no:faulthandler"])
+    done = capsys.readouterr()
+    text = " ".join(line.removeprefix("E").strip() for line in done.out.splitlines())
+    assert "2 failed, 1 passed" in text, text + done.err
     pieces = re.split(r"_{3,} (test_\w+) _{3,}", text.partition("short test summary")[0])
     said = dict(zip(pieces[1::2], pieces[2::2], strict=True))
     assert said.keys() == {"test_wrong", "test_without_a_rule"}
@@ -75,5 +76,6 @@ def test_it(request):
 """,
         encoding="utf-8",
     )
-    done = pytest_in(tmp_path)
+    words, alone = [sys.executable, "-m", "pytest", *WORDS], {**os.environ, **ALONE}
+    done = subprocess.run(words, cwd=tmp_path, env=alone, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
