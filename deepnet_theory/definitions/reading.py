@@ -95,6 +95,16 @@ class FoundMatrix:
         span = f"{start}:{end}{several}"
         return f"{self.name}[{':, ' * self.axis}{span}]"
 
+    def code(self, change: str) -> str:
+        """A line of code that makes a ``change`` of ``{}`` to each block in a model's parameter."""
+        whole, columns = f'model.get_parameter("{self.name}").data', ":, " * self.axis
+        if self.whole:
+            return change.format(whole)
+        if len(self.outputs) > 1:
+            return f"for i, j in {self.rows}: {change.format(f'{whole}[{columns}i:j]')}"
+        start, end = self.outputs[0]
+        return change.format(f"{whole}[{columns}{start}:{end}]")
+
 
 @dataclass(frozen=True)
 class FoundNorm:

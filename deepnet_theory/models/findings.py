@@ -111,10 +111,11 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
             what = f"the forward pass multiplies it by 0 (its entries have rms {rms})"
             mend, so = f"# find the 0 that multiplies what enters or leaves {m.where}", ""
         elif first.ratio:
-            mend = f"{_code(m)} *= {1 / mean:.4g}"
+            mend = m.code(f"{{}} *= {1 / mean:.4g}")
             so += "" if equal else ", each by its factor in the plan"
         else:
-            mend, so = f"torch.nn.init.normal_({_code(m)}, std={first.wanted * m.xavier:.4g})", ""
+            std, so = first.wanted * m.xavier, ""
+            mend = m.code(f"torch.nn.init.normal_({{}}, std={std:.4g})")
     return Finding(where, what, size, mend + so, line=s.line)
 
 
@@ -125,7 +126,7 @@ def of_start(model: nn.Module, reading: Reading, rule: Wanted) -> Iterator[Findi
     # of a state of rms 1, Xavier's head makes logits of a variance below 2, half as many nats
     if logits is not None and is_high(logits, logits.loss - 1):
         head, std = logits.head, head_std(logits)
-        mend = f"torch.nn.init.normal_({_code(head)}, std={std:.4g})"
+        mend = head.code(f"torch.nn.init.normal_({{}}, std={std:.4g})")
         if tied:
             mend = "# multiply the logits by a number below 1: apply_ says which, in its lines"
         yield Finding(
@@ -235,14 +236,6 @@ def in_layers(layers: list[int], count: int) -> str:
 
 def _equation(wanted: WantedSublayer, alpha: str = "alpha") -> str:
     return residual_equation(wanted.norms, alpha if wanted.alpha != 1 else "")
-
-
-def _code(m: FoundMatrix) -> str:
-    whole = f'model.get_parameter("{m.name}").data'
-    if m.whole:
-        return whole
-    start, end = m.outputs[0]
-    return f"{whole}[{':, ' * m.axis}{start}:{end}]"
 
 
 def log(ratio: float) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from approved import approve
 
 from deepnet_theory.definitions.reading import FoundMatrix, FoundSublayer, Line, Reading
@@ -73,6 +74,16 @@ def test_a_difference_is_said_with_its_place_its_numbers_and_its_line():
         told.append(f"{name}\n  {one.where}\n  {one.what}\n  {one.size:.6g}\n  {one.mend}\n")
         assert ratio is not None and one.line == more.get("sublayer", FFN).line
     approve(Path(__file__).parent / "approved" / "findings.txt", "\n".join(told))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_line_changes_every_block(axis):
+    (one,), _ = found(every([0], "fc1", 4.0, 0.5, replace(PART, axis=axis)))
+    model = torch.nn.Module()
+    model.w = torch.nn.Parameter(torch.ones(8, 8))
+    exec(one.mend, {"model": model})
+    changed = model.w.index_select(axis, torch.tensor([2, 3, 6, 7]))
+    assert torch.equal(changed, torch.full_like(changed, 0.25)) and model.w.sum() == 40
 
 
 def test_differences_of_one_size_are_one_finding_and_the_worst_is_first():
