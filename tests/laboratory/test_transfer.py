@@ -62,7 +62,7 @@ def by_hand(c, own, rate, seed, steps, batch):
 
 ONE = {"closures": "complete"}
 FORMS = {  # what is varied; and of each curve the place, the steps, the batch and a factor
-    "N": ({"depths": [2, 4], "steps": 3}, [({"N": n}, 3, 2, 1) for n in (2, 4)]),
+    "N": ({"depths": [1, 2], "steps": 3}, [({"N": n}, 3, 2, 1) for n in (1, 2)]),
     "d": ({"widths": [8, 16, 32], "steps": 3}, [({"N": 2, "d": d}, 3, 2, 1) for d in (8, 16, 32)]),
     "B": (  # a quarter of the steps with four times the windows, and √4 is Adam's factor
         {"batches": [2, 8], "steps": 8, **ONE},

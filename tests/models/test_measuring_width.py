@@ -20,6 +20,7 @@ HIDDEN = {"query", "key", "value", "output", "fc1", "fc2"}
 OUTSIDE = {"embed.weight", "head.weight"}
 
 
+@cache
 def constants(width, optimizer, base):
     bias = optimizer == "sgd"  # of the others these steps have one size at all widths
     return dt.export(optimizer, 1, base=base, width=width, heads=width // 16, vocab=32, bias=bias)

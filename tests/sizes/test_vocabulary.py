@@ -25,7 +25,7 @@ def moved(name, vocab, width):
 
 
 @pytest.mark.parametrize("name", ["muon", "muon-moonlight", "muon-spectral", "muon-plain"])
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(vocab=st.integers(2, 200), fewer=st.integers(2, 200), base=st.integers(1, 8),
        times=st.integers(1, 8))  # fmt: skip
 def test_an_update_changes_logits_and_features_as_in_the_base(name, vocab, fewer, base, times):
