@@ -30,7 +30,7 @@ FOLDERS: dict[str, tuple[Mapping[str, Any], str]] = {
     "sublayers": (SUBLAYERS, "name branch scaled summary source"),
     "closures": (CLOSURES, "name condition summary source"),
     "assumptions": (ASSUMPTIONS, "name statement measurement source"),
-    "claims": ({}, "name statement recorded source"),  # those of the checkout, if there is one
+    "claims": ({}, "name statement recorded source"),  # loaded when they are listed
     "schemes": (SCHEMES, "name equation optimizer summary mind source"),
 }
 COMPUTED: dict[str, Callable[[Any], Any]] = {  # in place of an attribute of that name
@@ -53,7 +53,7 @@ def listing(what: str) -> list[Row]:
     values, keys = FOLDERS[what]
     return [
         {k: COMPUTED[k](one) if k in COMPUTED else getattr(one, k) for k in keys.split()}
-        for one in (values or runner().claims()).values()
+        for one in (runner().claims() if what == "claims" else values).values()
     ]
 
 

@@ -241,17 +241,17 @@ def train(
             f"the constants have a vocabulary of {a.vocab}; "
             f"text is trained on by bytes and needs at least {BYTES}"
         )
-    known = OPTIMIZERS
-    if constants.optimizer not in known:
+    if constants.optimizer not in OPTIMIZERS:
         update = f" ({shown(constants.update)})" if constants.update else ""
         raise Refusal(
             f"train steps with the optimizer of the constants, and theirs, "
-            f"{shown(constants.optimizer)}{update}, is none of: {', '.join(known)}"
+            f"{shown(constants.optimizer)}{update}, is none of: {', '.join(OPTIMIZERS)}"
         )
     sizes = Settings(
         width=a.width, heads=a.heads, tokens=tokens, batch=batch, step="all", device=device
     )
-    stepped, file = known[constants.optimizer], None if text is None else str(Path(text).absolute())
+    stepped = OPTIMIZERS[constants.optimizer]
+    file = None if text is None else str(Path(text).absolute())
     course = Course(stepped, sizes, steps, file)
     corpus = course.corpus(len(constants.parts))
     place = {"N": sum(part.layers for part in constants.parts)}

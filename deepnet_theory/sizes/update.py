@@ -357,9 +357,9 @@ def _of_mean(value: Sized) -> Monomial:
 
 def _bent(parities: frozenset[Parity], *, odd: bool) -> frozenset[Parity]:
     r"""The parities of an odd or an even function of a sum: :math:`f(L)(s/L)^n` over its terms."""
-    first = max(parities, key=sorted)
+    first, *others = parities  # any of them gives the same set
     found = {first if odd else EVEN}
-    for other in parities:
+    for other in others:
         found |= {one ^ first ^ other for one in found}
     return frozenset(found)
 

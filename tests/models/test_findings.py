@@ -1,4 +1,4 @@
-"""Differences in words: each kind of them once, with every number and the line that mends it."""
+"""Differences in words: each kind of them once, with every number and the line that fixes it."""
 
 import math
 from dataclasses import replace

@@ -59,7 +59,8 @@ assert "matplotlib" not in sys.modules  # a measurement draws nothing
 def test_the_runtime_works_where_everything_else_is_blocked():
     process = mp.get_context("fork").Process(target=exec, args=(BLOCKED, {"__name__": "blocked"}))
     process.start()
-    process.join()
+    process.join(120)
+    process.kill()  # what has ended stays so
     assert process.exitcode == 0
 
 
